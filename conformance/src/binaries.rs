@@ -20,10 +20,9 @@ pub fn under_test() -> PathBuf {
     checked("CNI_BIN_DIR", PathBuf::from(dir))
 }
 
-/// Returns the folder with reference plugins, when there is one.
+/// Returns the folder with reference plugins, if there is one.
 ///
-/// # Panics
-/// When `CNI_REFERENCE_DIR` is set but unusable.
+/// # Panics If `CNI_REFERENCE_DIR` is set but unusable.
 pub fn reference() -> Option<PathBuf> {
     let dir = env::var_os("CNI_REFERENCE_DIR")?;
     Some(checked("CNI_REFERENCE_DIR", PathBuf::from(dir)))

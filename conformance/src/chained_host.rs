@@ -25,16 +25,15 @@ impl ChainedHost {
         Self { container, sandbox, plugin, ifname: "eth0", told: json!({"cniVersion": "1.0.0"}) }
     }
 
-    /// Has the plugin called about another interface.
+    /// Calls the plugin for another interface.
     #[must_use]
     pub fn about(self, ifname: &'static str) -> Self {
         Self { ifname, ..self }
     }
 
-    /// Sets what the plugins before have told.
+    /// Sets the result of the plugins before.
     ///
-    /// # Panics
-    /// When it is no object.
+    /// # Panics If it is not an object.
     #[must_use]
     #[track_caller]
     pub fn told(mut self, result: &Value) -> Self {

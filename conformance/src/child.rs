@@ -15,13 +15,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use wait4::Wait4;
 
-/// How long an ordinary child may take.
+/// The time limit of an ordinary child.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long the pipes may stay open after the child itself has ended.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What happens when the time is up.
+/// What happens at the end of the time limit.
 #[derive(Debug, Clone, Copy)]
 pub enum Limit {
     /// The child should have ended: kill it and fail the test.
@@ -30,7 +30,7 @@ pub enum Limit {
     Kill(Duration),
 }
 
-/// What an ended child left.
+/// The outcome of a child.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// Its command line, for messages.
@@ -43,11 +43,11 @@ pub struct Finished {
     pub stderr: String,
     /// The time from start to end.
     pub elapsed: Duration,
-    /// What it used, with all children that it waited for.
+    /// The resources that it used, with all children that it waited for.
     pub usage: Usage,
 }
 
-/// What a child used of the machine.
+/// The resources that a child used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The processors' time, of the program and of the kernel for it.
@@ -136,8 +136,8 @@ struct ChildEnd {
     usage: Usage,
 }
 
-/// Returns how it ended, and whether the child had to be killed against the test's will. It is waited for without looking
-/// again and again, so that the time is right.
+/// Waits for the child. Returns its end, and whether it had to be killed although the test did not ask for it. It does
+/// not poll, so that the measured time is right.
 fn wait(mut child: Child, started: Instant, limit: Limit) -> (ChildEnd, bool) {
     let (Limit::Fail(time) | Limit::Kill(time)) = limit;
     let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));

@@ -11,7 +11,7 @@ use crate::namespace::Namespace;
 pub struct Container(Namespace);
 
 impl Container {
-    /// Makes a container on the machine of the calling thread, whose programs are looked for in these folders.
+    /// Makes a container on the machine of the calling thread; its programs are searched in these folders.
     pub fn create(name: &str, search: &str) -> Self {
         Self(Namespace::create(name, search))
     }

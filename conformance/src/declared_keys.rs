@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cni_catalog::ValueType;
 
-/// What a key takes.
+/// The type of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Text,

@@ -22,10 +22,10 @@ const FOLDER: &str = "/run/conformance/firewalld";
 const NEEDED: [(&str, &str); 3] =
     [("/usr/bin/dbus-daemon", "dbus-daemon"), ("/usr/bin/dbus-send", "dbus-bin"), ("/usr/sbin/firewalld", "firewalld")];
 
-/// How long a daemon may take to answer, or to end. Many may start at once on a few processors.
+/// The time limit for a daemon to answer, or to end. Many may start at once on a few processors.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everybody may do everything; there is nobody but root.
+/// Allows everything to every user; only root is in the sandbox.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -57,10 +57,9 @@ impl FirewalldHost {
         Self::on(Sandbox::new())
     }
 
-    /// No bus, on a sandbox that is there.
+    /// Uses an existing sandbox, without a bus.
     ///
-    /// # Panics
-    /// When programs are missing; a test must not pass unrun.
+    /// # Panics If programs are missing; a test must not pass without running.
     pub fn on(sandbox: Sandbox) -> Self {
         for (program, package) in NEEDED {
             assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
@@ -155,10 +154,9 @@ impl FirewalldHost {
         self.firewalld.take().expect("firewalld runs").stop();
     }
 
-    /// Lets firewalld answer nobody, until it is thawed.
+    /// Stops firewalld, so that it does not answer until it is thawed.
     ///
-    /// # Panics
-    /// When it does not run.
+    /// # Panics If it does not run.
     pub fn freeze_firewalld(&self) {
         self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGSTOP);
     }
@@ -171,26 +169,23 @@ impl FirewalldHost {
         self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGCONT);
     }
 
-    /// Lets the bus answer nobody, until it is thawed.
+    /// Stops the bus, so that it does not answer until it is thawed.
     ///
-    /// # Panics
-    /// When there is none.
+    /// # Panics If there is none.
     pub fn freeze_bus(&self) {
         self.bus.as_ref().expect("a bus runs").signal(Signal::SIGSTOP);
     }
 
     /// Lets the bus answer again.
     ///
-    /// # Panics
-    /// When there is none.
+    /// # Panics If there is none.
     pub fn thaw_bus(&self) {
         self.bus.as_ref().expect("a bus runs").signal(Signal::SIGCONT);
     }
 
     /// Ends the bus.
     ///
-    /// # Panics
-    /// When there is none.
+    /// # Panics If there is none.
     pub fn stop_bus(&mut self) {
         self.bus.take().expect("a bus runs").stop();
     }
@@ -251,7 +246,7 @@ const OBJECT: &str = "/org/fedoraproject/FirewallD1";
 struct DaemonProcess(Child);
 
 impl DaemonProcess {
-    /// It is killed also when the test's thread is gone without having cleaned up.
+    /// Starts a daemon that is killed even if the test's thread ends without cleaning up.
     fn start(program: &str, arguments: &[&str], bus: &str) -> Self {
         let log =
             || File::options().create(true).append(true).open(format!("{FOLDER}/{program}.log")).expect("open a log");
@@ -290,7 +285,7 @@ impl Drop for DaemonProcess {
     }
 }
 
-/// What the daemons have said.
+/// The log of the daemons.
 fn logs() -> String {
     let read = |name| fs::read_to_string(format!("{FOLDER}/{name}")).unwrap_or_default();
     ["dbus-daemon.log", "firewalld.log", "firewalld.own.log"].map(read).join("\n")

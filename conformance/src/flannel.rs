@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Where the plugin looks for it.
+/// The default path of the lease.
 pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
 
 /// A lease of a network and this host's part of it, with the address of the gateway.
@@ -11,10 +11,9 @@ pub fn lease(network: &str, subnet: &str, mtu: u32) -> String {
     format!("FLANNEL_NETWORK={network}\nFLANNEL_SUBNET={subnet}\nFLANNEL_MTU={mtu}\nFLANNEL_IPMASQ=true\n")
 }
 
-/// Writes a lease as flanneld does: beside, then in its place.
+/// Writes a lease as flanneld does: to a temporary file, which is then renamed.
 ///
-/// # Panics
-/// When that fails.
+/// # Panics If that fails.
 pub fn write_lease(text: &str) {
     fs::create_dir_all("/run/flannel").expect("a folder for the lease");
     fs::write("/run/flannel/subnet.env.new", text).expect("write the lease");

@@ -18,13 +18,13 @@ const FOLDER: &str = "CNI_GUEST_KERNEL";
 const BUSYBOX: &str = "/bin/busybox";
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 
-/// How long a virtual machine may take until it is ready, on a machine that does other things as well.
+/// The time limit for a virtual machine to become ready, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How often its console is read.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a network card needs, in the order in which they need each other, below `kernel/` of the modules.
+/// The modules of a network card, in the order of their dependencies, below `kernel/`.
 const MODULES: [&str; 8] = [
     "drivers/virtio/virtio_ring",
     "drivers/virtio/virtio",
@@ -36,7 +36,7 @@ const MODULES: [&str; 8] = [
     "drivers/net/virtio_net",
 ];
 
-/// What a virtual machine is to be.
+/// The settings of a virtual machine.
 #[derive(Debug, Clone)]
 pub struct GuestSettings {
     /// The tap device, in the namespace in which the machine runs.
@@ -46,7 +46,7 @@ pub struct GuestSettings {
     pub addresses: Vec<(String, IpAddr)>,
     /// Servers on port 7 that it asks.
     pub reach: Vec<IpAddr>,
-    /// What its page on port 80 says.
+    /// The text of its page on port 80.
     pub says: String,
 }
 
@@ -123,10 +123,9 @@ impl Guest {
         }
     }
 
-    /// Kills it, as nobody asks a machine that is lost.
+    /// Kills the virtual machine, without asking it to shut down.
     ///
-    /// # Panics
-    /// When it has ended before.
+    /// # Panics If it has ended before.
     pub fn kill(mut self) {
         assert!(self.monitor.try_wait().expect("wait for qemu").is_none(), "the machine still runs");
     }

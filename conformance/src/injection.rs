@@ -73,11 +73,10 @@ impl SystemCall {
     }
 }
 
-/// Returns the calls that an undisturbed ADD makes; of the reads of one file, and of the files
-/// that are not there, only the first and the last.
+/// Returns the calls of an undisturbed ADD. Of several reads of one file, and of several missing files, only the first
+/// and the last are returned.
 ///
-/// # Panics
-/// When the ADD fails, or makes too many.
+/// # Panics If the ADD fails, or makes too many calls.
 #[track_caller]
 pub fn calls_of(add: &Invocation) -> Vec<SystemCall> {
     let names = FAULTS.map(|(name, _)| name).join(",");
@@ -110,7 +109,7 @@ fn file_of(line: &str) -> Option<&str> {
     line.split_once('<')?.1.split_once('>').map(|(file, _)| file)
 }
 
-/// What came of an ADD one of whose calls failed.
+/// The outcome of an ADD with one failing call.
 pub struct Injected {
     pub outcome: Outcome,
     /// The call, as `strace` writes it; none if the plugin did not come to it.

@@ -25,10 +25,9 @@ pub fn with(object: &Value, keys: &Value) -> Value {
     object
 }
 
-/// Puts a value where a JSON pointer says, with the objects and lists that lead there.
+/// Sets a value at a JSON pointer, and adds the objects and lists on the way.
 ///
-/// # Panics
-/// When another kind of value is in the way.
+/// # Panics If another kind of value is on the way.
 pub fn put(config: &mut Value, pointer: &str, value: Value) {
     let mut place = config;
     for part in pointer.split('/').skip(1) {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::Invocation;
 
-/// How long the processes that a killed plugin has started may still be at work.
+/// How long the processes that a killed plugin has started may still run.
 const REST: Duration = Duration::from_millis(50);
 
-/// How many rounds there are at most, for one that is asked for: on a busy machine one ADD takes ten times as long as the next.
+/// The largest number of rounds for each requested one: on a busy machine one ADD may take ten times as long as the
+/// next.
 const PATIENCE: u32 = 4;
 
 /// Runs an ADD to its end once to see how long it takes, then kills as many as are asked for, on a new host each, at moments

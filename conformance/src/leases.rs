@@ -5,10 +5,9 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Returns the addresses that a network has given away, in order; none before its first ADD.
+/// Returns the leased addresses of a network, in order; empty before its first ADD.
 ///
-/// # Panics
-/// When the folder is there and cannot be read.
+/// # Panics If the folder exists and cannot be read.
 pub fn of_network(data_dir: &str, network: &str) -> Vec<String> {
     let folder = Path::new(data_dir).join(network);
     let entries = match fs::read_dir(&folder) {

@@ -57,15 +57,14 @@ impl ListHost {
         State::capture(&self.sandbox, &containers)
     }
 
-    /// The host alone.
+    /// The state of the host, without containers.
     pub fn state(&self) -> State {
         self.state_with(&[])
     }
 
-    /// Requires that the host, and some containers, are as they were, but for what host-local keeps of two ranges.
+    /// Requires that the host, and some containers, are unchanged, except the state of host-local.
     ///
-    /// # Panics
-    /// Otherwise, with what changed.
+    /// # Panics Otherwise, with the differences.
     #[track_caller]
     pub fn is_as_before(&self, before: &State, containers: &[&Container]) {
         let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 2);

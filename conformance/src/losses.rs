@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Attachment, Container};
 
-/// One thing that is lost.
+/// Something that is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// DEL comes as ADD did.
@@ -14,29 +14,29 @@ pub enum Loss {
     Result,
     /// The arguments are no pairs.
     Arguments,
-    /// The arguments are those of other plugins, and some that nobody can read.
+    /// The arguments are those of other plugins, with unreadable ones.
     ForeignArguments,
     /// The runtime has forgotten the path of a namespace that lives.
     NetnsPath,
-    /// The namespace and its path are gone.
+    /// The namespace and its path are missing.
     Netns,
-    /// The folder of the path is gone, and the namespace as well.
+    /// The folder of the path and the namespace are missing.
     NetnsFolder,
-    /// The namespace is gone, and its path is a plain file.
+    /// The namespace has ended, and its path is a plain file.
     NetnsMount,
-    /// The namespace is gone, and the runtime has forgotten its path.
+    /// The namespace has ended, and the runtime has forgotten its path.
     NetnsAndPath,
-    /// The namespace is gone, and the runtime has no result.
+    /// The namespace has ended, and the runtime has no result.
     NetnsAndResult,
-    /// The interface is gone from the container.
+    /// The interface is missing in the container.
     Interface,
-    /// The interface has no addresses any more.
+    /// The interface has no addresses.
     Addresses,
     /// The runtime has forgotten the ports.
     Ports,
     /// The runtime has neither ports nor a result.
     PortsAndResult,
-    /// The namespace is gone, and the runtime has neither ports nor a result.
+    /// The namespace has ended, and the runtime has neither ports nor a result.
     AllButNames,
     /// The runtime has neither ports nor a result nor the path of a namespace that lives.
     AllButNamesAndNetns,
@@ -59,7 +59,7 @@ impl Loss {
         Self::Addresses,
     ];
 
-    /// What a list whose containers have ports may meet besides.
+    /// Further losses for a list whose containers have ports.
     pub const OF_PORTS: [Self; 4] = [Self::Ports, Self::PortsAndResult, Self::AllButNames, Self::AllButNamesAndNetns];
 
     /// Tells whether the container's namespace ends by it.
@@ -84,10 +84,9 @@ impl Loss {
         }
     }
 
-    /// Loses it, and returns the request that DEL then comes with.
+    /// Loses it, and returns the request of the following DEL.
     ///
-    /// # Panics
-    /// When there is nothing to lose.
+    /// # Panics If there is nothing to lose.
     #[must_use]
     #[track_caller]
     pub fn strike(self, container: &Container, request: Attachment) -> Attachment {

@@ -14,10 +14,10 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::child::{self, DEADLINE, Finished, Limit};
 
-/// Where named namespaces are mounted.
+/// The folder of named namespaces.
 const MOUNTS: &str = "/run/netns";
 
-/// A network namespace known by its path.
+/// A network namespace, by its path.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     name: String,
@@ -59,7 +59,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Returns the path, as it goes into `CNI_NETNS`.
+    /// Returns the path, for `CNI_NETNS`.
     pub fn path(&self) -> &str {
         self.path.to_str().expect("namespace paths are text")
     }
@@ -86,7 +86,7 @@ impl Namespace {
             .unwrap_or_else(|error| panic!("enter namespace {}: {error}", self.path.display()));
     }
 
-    /// Runs a program inside and returns what it left, whatever its status.
+    /// Runs a program inside and returns its outcome, with any exit status.
     pub fn exec(&self, argv: &[&str]) -> Finished {
         let command = self.command(argv);
         self.run(|| child::run(command, b"", Limit::Fail(DEADLINE)))

@@ -100,8 +100,7 @@ pub struct Route {
 impl Network {
     /// Reads the state of a namespace.
     ///
-    /// # Panics
-    /// When the kernel refuses to tell.
+    /// # Panics If the kernel does not answer.
     pub fn observe(namespace: &Namespace) -> Self {
         namespace.run(|| {
             let runtime =

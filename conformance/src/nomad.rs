@@ -47,7 +47,7 @@ pub struct Nomad {
     pub hairpin: Hairpin,
     /// The bridge's name.
     pub bridge: String,
-    /// Where leases are kept.
+    /// The directory of the leases.
     pub data_dir: String,
 }
 

@@ -40,7 +40,7 @@ impl Verb {
     /// All commands of version 1.1.0.
     pub const ALL: [Self; 6] = [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
 
-    /// Returns the word that goes into `CNI_COMMAND`.
+    /// Returns the value of `CNI_COMMAND`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",
@@ -78,7 +78,7 @@ impl Invocation {
         Self::with_path(sandbox.search_path(), &binaries::under_test(), plugin, verb)
     }
 
-    /// The same for a sandbox of which only the `PATH` is at hand, as in a thread of its own.
+    /// Makes an invocation for a sandbox, given only its `PATH`, as in another thread.
     pub(crate) fn with_path(search_path: &str, folder: &Path, plugin: &str, verb: Verb) -> Self {
         let environment = [
             ("PATH", search_path),
@@ -153,8 +153,8 @@ impl Invocation {
         self
     }
 
-    /// Starts the plugin through another program, whose words stand before the plugin's path; a run
-    /// that is traced has its own.
+    /// Starts the plugin through another program, with these words before the plugin's path. A traced run has its own
+    /// program.
     #[must_use]
     pub fn launched_by(mut self, words: &[&str]) -> Self {
         self.launcher = words.iter().map(|&word| word.to_owned()).collect();
@@ -276,7 +276,7 @@ impl CniError {
     }
 }
 
-/// What a plugin's run left.
+/// The outcome of a plugin's run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     label: String,
@@ -376,10 +376,9 @@ impl Outcome {
         CniError::parse(self.stdout()).unwrap_or_else(|| panic!("must print an error object: {self}"))
     }
 
-    /// Requires an error of this code whose `msg` or `details` contains `text`.
+    /// Requires an error with this code whose `msg` or `details` contains `text`.
     ///
-    /// # Panics
-    /// Otherwise, with all that the plugin said.
+    /// # Panics Otherwise, with all output of the plugin.
     #[track_caller]
     pub fn expect_error(&self, code: u64, text: &str) -> CniError {
         let error = self.error();

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-/// How the keys of a mapping are written.
+/// The spelling of a mapping's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// `hostPort`; an empty address is left out.

@@ -32,12 +32,12 @@ impl StartedProgram {
     }
 }
 
-/// What was seen of one run.
+/// The trace of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     /// The programs that ran, the first one first.
     pub(crate) processes: Vec<StartedProgram>,
-    /// How often they sent to a netlink socket.
+    /// The number of messages that they sent to netlink sockets.
     pub(crate) messages: usize,
 }
 

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::binaries;
 
-/// Where Debian puts them.
+/// Debian's folder of plugins.
 const DEBIAN: &str = "/usr/lib/cni";
 
-/// What the reference in the folder can do.
+/// The features of the reference in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Debian 12: v1.1.1, up to version 1.0.0 of the protocol.
@@ -23,16 +23,15 @@ pub enum Level {
 /// A folder with plugins of the reference.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// Where they are.
+    /// The folder.
     pub folder: PathBuf,
-    /// How much they know.
+    /// The features.
     pub level: Level,
 }
 
-/// Finds the reference, or says loudly that a test compares nothing.
+/// Finds the reference, or prints that a test compares nothing.
 ///
-/// # Panics
-/// When what is there does not answer VERSION.
+/// # Panics If a plugin there does not answer VERSION.
 pub fn find(test: &str) -> Option<Reference> {
     let installed = || Path::new(DEBIAN).join("bridge").is_file().then(|| PathBuf::from(DEBIAN));
     let Some(folder) = binaries::reference().or_else(installed) else {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::runtime::Attachment;
 
-/// Where libcni keeps it.
+/// libcni's folder.
 const FOLDER: &str = "/var/lib/cni/results";
 
 /// Writes the file of an attachment that ADD has made.
@@ -32,10 +32,9 @@ pub fn store(list: &Value, attachment: &Attachment) {
     fs::write(&path, content.to_string()).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
 }
 
-/// Removes the file of an attachment, if there is one.
+/// Removes the file of an attachment, if it exists.
 ///
-/// # Panics
-/// When the list has no name, or the file cannot be removed.
+/// # Panics If the list has no name, or the file cannot be removed.
 pub fn remove(list: &Value, attachment: &Attachment) {
     let path = path_of(list, attachment);
     match fs::remove_file(&path) {

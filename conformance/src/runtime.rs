@@ -69,7 +69,7 @@ impl Attachment {
         self
     }
 
-    /// Sets `CNI_NETNS`, which may be empty, gone or a plain file.
+    /// Sets `CNI_NETNS`, which may be empty, missing or a plain file.
     #[must_use]
     pub fn netns(mut self, path: &str) -> Self {
         path.clone_into(&mut self.netns);
@@ -276,7 +276,7 @@ impl<'s> Runtime<'s> {
             .config(&Value::Object(config))
     }
 
-    /// Calls a command that concerns no container: the variables are there, but empty.
+    /// Calls a command that is about no container: the variables are set, but empty.
     #[track_caller]
     fn call_network(&self, verb: Verb, plugin: &Value, config: Map<String, Value>) -> Outcome {
         self.bare(verb, plugin)
@@ -317,7 +317,7 @@ fn advertised(plugin: &Value, offered: &Map<String, Value>) -> Map<String, Value
     values.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// What the plugins of a list answered, in the order of the calls.
+/// The answers of the plugins of a list, in the order of the calls.
 #[derive(Debug, Clone)]
 pub struct Chain {
     verb: Verb,

@@ -50,7 +50,7 @@ impl Flavour {
     }
 }
 
-/// The private machine; it belongs to the thread that made it.
+/// A private machine, which belongs to the thread that made it.
 #[derive(Debug)]
 pub struct Sandbox {
     flavour: Flavour,
@@ -60,7 +60,7 @@ pub struct Sandbox {
     thread_bound: PhantomData<*const ()>,
 }
 
-/// What the thread had before, for `Drop`.
+/// The thread's former state, for `Drop`.
 #[derive(Debug)]
 struct ThreadState {
     network: File,
@@ -120,7 +120,7 @@ impl Sandbox {
         Outside::create(&self.host, &self.search)
     }
 
-    /// Runs a program on the host and returns what it left, whatever its status.
+    /// Runs a program on the host and returns its outcome, with any exit status.
     pub fn exec(&self, argv: &[&str]) -> Finished {
         self.host.exec(argv)
     }
@@ -143,8 +143,7 @@ impl Sandbox {
 
     /// Reads a kernel setting of the host by its path under `/proc/sys`.
     ///
-    /// # Panics
-    /// When there is none.
+    /// # Panics If it does not exist.
     pub fn sysctl(&self, key: &str) -> String {
         let path = Path::new("/proc/sys").join(key);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
@@ -211,7 +210,7 @@ const START: [(&str, &str); 7] = [
     ("net/ipv6/conf/default/forwarding", "0"),
 ];
 
-/// Where runtimes of the machine may have configurations. Plugins and `cni-plugins doctor` read them.
+/// Folders with configurations of the machine's runtimes, which plugins and `cni-plugins doctor` read.
 const CONFIGURATIONS: [&str; 7] =
     ["/etc/cni", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/nerdctl", "/etc/nomad", "/etc/nomad.d"];
 

@@ -4,10 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes a script that can be run, whatever stood there before.
+/// Writes an executable script, and replaces an existing file.
 ///
-/// # Panics
-/// When it cannot be written.
+/// # Panics If it cannot be written.
 #[track_caller]
 pub fn install(path: &Path, lines: &str) {
     let done = fs::write(path, format!("#!/bin/sh\n{lines}"))

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::nomad::{ADMIN_CHAIN, GATEWAY_V4, GATEWAY_V6, Nomad, SUBNET_V4, SUBNET_V6, Subnets};
 use crate::state::{State, diff};
 
-/// How long the kernel may take to clean up behind a namespace.
+/// The time limit for the kernel to clean up after a namespace.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shared objects of a network.
@@ -96,8 +96,8 @@ impl Skeleton {
         self
     }
 
-    /// Returns what changed beside the shared objects, as `- line` and `+ line`, and shared rules
-    /// that are there more than once.
+    /// Returns the differences besides the shared objects, as `- line` and `+ line`, and shared rules that exist more
+    /// than once.
     pub fn leftovers(&self, before: &State, after: &State) -> Vec<String> {
         let mut left = diff(before, after);
         left.retain(|change| !self.covers(change));
@@ -107,13 +107,12 @@ impl Skeleton {
         left
     }
 
-    /// Requires that nothing but shared objects stayed or went.
+    /// Requires that nothing but shared objects was added or removed.
     ///
-    /// Some time is given to the kernel, which takes links away after their namespace is gone; what
-    /// a plugin forgot does not go by itself.
+    /// The kernel gets some time, since it deletes links after their namespace has ended; what a plugin forgot is not
+    /// deleted by itself.
     ///
-    /// # Panics
-    /// Otherwise, with all lines.
+    /// # Panics Otherwise, with all differences.
     #[track_caller]
     pub fn assert_nothing_else(&self, before: &State, after: impl Fn() -> State) {
         let started = Instant::now();
@@ -136,7 +135,7 @@ impl Skeleton {
         self.changing.iter().any(begins) || (sign == "+ " && (stays() || file.is_some_and(is_lock_or_its_folder)))
     }
 
-    /// Forwarding goes on, everywhere, and the bridge has its own settings.
+    /// Whether a setting is shared: forwarding stays on, and the bridge has its own settings.
     fn covers_setting(&self, sign: &str, setting: &str) -> bool {
         let (key, value) = setting.split_once(" = ").expect("a setting has a value");
         let of_family = |family: &&str| key.starts_with(&format!("net/{family}/"));
@@ -148,7 +147,7 @@ impl Skeleton {
     }
 }
 
-/// What `nft` shows of it, without the lines that close it.
+/// The output of `nft` for it, without the closing lines.
 const LOOPBACK_GUARD: [&str; 6] = [
     "table inet cni_plugins_localnet {",
     "\tcomment \"Drops packets with loopback addresses that come in by a link, where portmap sets route_localnet\"",
@@ -158,7 +157,7 @@ const LOOPBACK_GUARD: [&str; 6] = [
     "\t\tiifname != \"lo\" ip saddr 127.0.0.0/8 drop",
 ];
 
-/// What the portmap plugin leaves in table nat, with the bit that marks what is to be masqueraded.
+/// The rules that the portmap plugin leaves in table nat, with the bit that marks packets for masquerading.
 pub fn ports(mark_bit: u32) -> [String; 8] {
     let mark = format!("{:#x}/{:#x}", 1_u64 << mark_bit, 1_u64 << mark_bit);
     [
@@ -175,7 +174,7 @@ pub fn ports(mark_bit: u32) -> [String; 8] {
     ]
 }
 
-/// What the firewall plugin leaves in table filter, with the administrator's chain.
+/// The rules that the firewall plugin leaves in table filter, with the administrator's chain.
 pub fn filter(admin_chain: &str) -> [String; 4] {
     [
         "-N CNI-FORWARD".to_owned(),
@@ -185,7 +184,7 @@ pub fn filter(admin_chain: &str) -> [String; 4] {
     ]
 }
 
-/// The plugins' own folder may keep locks, whatever their name, and nothing else.
+/// Whether a file is a lock in the plugins' own folder, or that folder. Nothing else may be there.
 fn is_lock_or_its_folder(file: &str) -> bool {
     let (path, about) = file.split_once(' ').expect("a file has a mode");
     let is_folder = path.is_empty() && about.starts_with("40");

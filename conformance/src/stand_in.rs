@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{binaries, plugins, script};
 
-/// Makes a folder with the plugins under test and this one, of lines of shell.
+/// Makes a folder with the plugins under test and this one, a shell script.
 ///
-/// # Panics
-/// When it is one of ours by now, whose test needs no script.
+/// # Panics If it is one of these plugins, whose test needs no script.
 #[track_caller]
 pub fn install(name: &str, lines: &str) -> PathBuf {
     assert!(!plugins::ALL.contains(&name), "{name} is there now: run it in place of the script");

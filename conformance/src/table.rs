@@ -10,15 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::thread;
 
-/// What a cell shows, or how it failed.
+/// The value of a cell, or its error.
 type CellResult = Result<String, String>;
 
-/// Works out all cells, twice as many at once as there are processors, since most wait, and prints the table.
+/// Computes all cells, twice as many at once as there are processors, since most of them wait, and prints the table.
 ///
-/// The words of `head` name the columns that say which cell it is.
+/// The words of `head` name the columns that identify the cell.
 ///
-/// # Panics
-/// When there are no cells, and when any of them panicked.
+/// # Panics If there are no cells, or any of them panicked.
 #[track_caller]
 pub fn work_out<const N: usize, C: Send>(
     head: [&str; N],

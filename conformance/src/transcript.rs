@@ -16,22 +16,22 @@ pub struct Exchange {
     pub command: Vec<String>,
     /// Its whole environment.
     pub environment: BTreeMap<String, String>,
-    /// What it could read.
+    /// Its standard input.
     pub stdin: String,
-    /// What it left; nothing when it did not end in time.
+    /// Its outcome; `None` if it did not end in time.
     pub answer: Option<PluginAnswer>,
 }
 
-/// What a plugin left.
+/// The outcome of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginAnswer {
     /// The exit status, or nothing after a signal.
     pub status: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it printed on the side.
+    /// Its standard error.
     pub stderr: String,
-    /// How long it ran.
+    /// Its running time.
     pub milliseconds: u64,
 }
 

@@ -25,18 +25,17 @@ use crate::kernel::Feature;
 /// Set for the tests inside, to the features that the kernel outside does not have.
 const INSIDE: &str = "CNI_UML";
 
-/// How long the kernel may take, from its boot to its end.
+/// The time limit for the kernel, from boot to end.
 const BOOT_DEADLINE: Duration = Duration::from_secs(1200);
 
 /// Programs that are needed, and the Debian packages that have them.
 const NEEDED: [(&str, &str); 3] =
     [("/usr/bin/linux.uml", "user-mode-linux"), ("/usr/sbin/modprobe", "kmod"), ("/usr/bin/cc", "gcc")];
 
-/// Runs the body of a test on a kernel with a feature: this one, or another in which the whole test binary
-/// runs. The body must be a closure of the test function itself.
+/// Runs the body of a test on a kernel with a feature: this one, or another in which the whole test binary runs. The
+/// body must be a closure of the test function itself.
 ///
-/// # Panics
-/// When the test fails, wherever it runs, and when there is no such kernel.
+/// # Panics If the test fails on either kernel, or there is no such kernel.
 pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
     match place(feature) {
         TestedOn::Here => body(),
@@ -45,10 +44,10 @@ pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
     }
 }
 
-/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for the others. The body must be a closure of the test function itself.
+/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for the
+/// others. The body must be a closure of the test function itself.
 ///
-/// # Panics
-/// When the test fails for any of them, and when there is no such kernel.
+/// # Panics If the test fails for any of them, or there is no such kernel.
 pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
     let at = |wanted: TestedOn| features.iter().copied().filter(move |feature| place(*feature) == wanted);
     if at(TestedOn::Here).next().is_some() {
@@ -84,8 +83,8 @@ fn assert_passed_elsewhere(feature: Feature, closure: &'static str) {
     assert!(has_passed(console, name), "in User-Mode-Linux:\n{}", report(console, name));
 }
 
-/// Whether the test runner says so. On one processor it prints the name of a test first, then what the test says, and its
-/// verdict at the end.
+/// Whether the test runner reports success. On one processor it prints the name of a test first, then the test's
+/// output, and its result at the end.
 fn has_passed(console: &str, name: &str) -> bool {
     let begun = format!("test {name} ... ");
     let mut lines = console.lines().skip_while(|line| !line.starts_with(&begun));
@@ -100,7 +99,7 @@ fn test_name(closure: &'static str) -> &'static str {
     function.split_once("::").map_or(function, |(_, name)| name)
 }
 
-/// What the run inside printed: it is done once.
+/// The output of the run inside, which happens once.
 fn console() -> &'static str {
     static CONSOLE: OnceLock<String> = OnceLock::new();
     CONSOLE.get_or_init(|| {
@@ -178,8 +177,8 @@ fn boot(scratch: &Path, library: &Path) -> String {
     text.replace('\r', "")
 }
 
-/// What the test binary is called with inside: one test at a time, since there is one processor, and the names that
-/// this run is for.
+/// The arguments of the test binary inside: one test at a time, since there is one processor, and the names of the
+/// selected tests.
 fn arguments() -> Vec<String> {
     ["--test-threads=1".to_owned(), "--color=never".to_owned()].into_iter().chain(filter()).collect()
 }
@@ -197,7 +196,7 @@ fn filter() -> Vec<String> {
     exact.chain(names).collect()
 }
 
-/// What the run inside said of one test, or all of it when it did not come to that.
+/// The output of the run inside about one test, or all of it if the test did not run.
 fn report(console: &str, name: &str) -> String {
     let begin = console.find(&format!("---- {name} stdout ----"));
     let section = begin.and_then(|begin| console.get(begin..));

@@ -1,5 +1,5 @@
-//! Tests of plugins that need something of the kernel which the machine's own may not have: they run on one that has it, in one
-//! boot for all of them. `cni_conformance::uml` tells how.
+//! Tests that need a kernel feature which the machine's kernel may lack: they run on a kernel that has it, in one boot
+//! for all of them. `cni_conformance::uml` explains how.
 
 #[path = "bridge/vlan/mod.rs"]
 mod bridge_vlan;

@@ -8,14 +8,14 @@ use cni_model::daemon::{DaemonCall, DaemonError};
 /// Answers a question, and changes what the daemon holds: texts by texts.
 pub type Answering = fn(&mut BTreeMap<String, String>, &str) -> String;
 
-/// A daemon that is there once it is told how to answer.
+/// A daemon, which runs once its answers are set.
 #[derive(Debug, Default)]
 pub struct FakeDaemon {
     /// How it answers.
     pub answering: Option<Answering>,
-    /// What it holds.
+    /// Its state.
     pub held: BTreeMap<String, String>,
-    /// What it was asked.
+    /// The questions that it received.
     pub asked: Vec<String>,
 }
 

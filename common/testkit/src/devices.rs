@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What is below `/sys` and `/dev`: directories, and symbolic links.
+/// The directories and symbolic links below `/sys` and `/dev`.
 #[derive(Debug, Default)]
 pub struct FakeDevices {
     directories: BTreeMap<PathBuf, BTreeSet<String>>,
@@ -28,12 +28,12 @@ impl FakeDevices {
         self.links.insert(path.into(), leads_to.to_owned());
     }
 
-    /// The names in a directory; `None` when there is none.
+    /// The names in a directory; `None` if it is missing.
     pub(crate) fn entries(&self, directory: &Path) -> Option<Vec<String>> {
         self.directories.get(directory).map(|names| names.iter().cloned().collect())
     }
 
-    /// Where a link leads; `None` when there is none.
+    /// The target of a link; `None` if it is missing.
     pub(crate) fn leads_to(&self, link: &Path) -> Option<String> {
         self.links.get(link).cloned()
     }

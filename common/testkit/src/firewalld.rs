@@ -9,7 +9,7 @@ use cni_netfilter::firewalld::{Firewalld, Zone};
 /// A firewalld. It forgets its sources when it ends.
 #[derive(Clone, Debug, Default)]
 pub struct FakeFirewalld {
-    /// Whether it answers.
+    /// Whether it runs.
     pub running: bool,
     sources: BTreeMap<IpAddr, Zone>,
     questions: usize,
@@ -18,7 +18,7 @@ pub struct FakeFirewalld {
 /// The zone that no firewalld has.
 const UNKNOWN: &str = "nope";
 
-/// What firewalld refuses.
+/// A refusal of firewalld.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct FirewalldRefusal(String);
@@ -60,7 +60,7 @@ impl FakeFirewalld {
         self.sources.remove(&address);
     }
 
-    /// How often it was asked or told anything.
+    /// The number of calls.
     pub const fn questions(&self) -> usize {
         self.questions
     }
@@ -72,7 +72,7 @@ impl FakeFirewalld {
         lines
     }
 
-    /// Makes an address a source of a zone; tells whether it was none.
+    /// Makes an address a source of a zone; returns whether it was none before.
     pub(crate) fn add(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
         self.questions += 1;
         if !self.running {

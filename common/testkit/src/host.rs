@@ -50,10 +50,10 @@ pub use container::FakeContainer;
 use kernel::{Kernel, Space};
 use kernel_error::refuse;
 
-/// What the step says that was told to fail.
+/// The error of the step that is made to fail.
 pub const REFUSAL: &str = "refused by the test";
 
-/// The step that was told to fail.
+/// A step that is made to fail.
 #[derive(Debug, thiserror::Error)]
 #[error("{REFUSAL}: {step}")]
 struct RefusedStep {
@@ -80,7 +80,7 @@ impl Failure for DelegateFailed {
     }
 }
 
-/// What the IPAM plugin answers.
+/// The answers of the IPAM plugin.
 #[derive(Clone, Debug, Default)]
 struct FakeIpam {
     answer: String,
@@ -98,7 +98,7 @@ pub struct FakeHost {
     pub netfilter: FakeNetfilter,
     /// The host's firewalld.
     pub firewalld: FakeFirewalld,
-    /// What plugins have written down.
+    /// The records of plugins.
     pub records: FakeRecords,
     /// The files that plugins have written for their DEL, by path.
     pub state_files: BTreeMap<PathBuf, String>,
@@ -108,7 +108,7 @@ pub struct FakeHost {
     pub unreadable: BTreeSet<String>,
     /// The daemon of a plugin.
     pub daemon: FakeDaemon,
-    /// What is below `/sys`.
+    /// The devices below `/sys`.
     pub devices: FakeDevices,
     kernel: Kernel,
     absent_kind: Option<&'static str>,
@@ -138,21 +138,21 @@ impl FakeHost {
         Self::default()
     }
 
-    /// How many batches and how many listings of iptables, each a process at worst, some work costs.
+    /// The number of batches and of listings of iptables that some work needs; each may be a process.
     pub fn iptables_cost(&mut self, work: impl FnOnce(&mut Self)) -> (usize, usize) {
         let before = (self.netfilter.iptables.commits(), self.netfilter.iptables.lists());
         work(self);
         (self.netfilter.iptables.commits() - before.0, self.netfilter.iptables.lists() - before.1)
     }
 
-    /// Adds a container at a path, or says what has become of it.
+    /// Adds a container at a path, or sets its state.
     #[must_use]
     pub fn with_container(mut self, path: &str, container: FakeContainer) -> Self {
         self.set_container(path, container);
         self
     }
 
-    /// Adds a container at a path, or says what has become of it: with one that is gone, its interfaces go.
+    /// Adds a container at a path, or sets its state; the interfaces of a missing one are deleted.
     pub fn set_container(&mut self, path: &str, container: FakeContainer) {
         self.kernel.set_container(path, container);
     }
@@ -185,23 +185,23 @@ impl FakeHost {
         self.ipam.failing = Some((command, code.number()));
     }
 
-    /// What plugins were called with that got a configuration of their own, as `plugin COMMAND configuration`.
+    /// The calls of plugins with a configuration of their own, as `plugin COMMAND configuration`.
     pub fn inputs(&self) -> &[String] {
         &self.inputs
     }
 
-    /// What delegated plugins were called with, as `plugin COMMAND`.
+    /// The calls of delegates, as `plugin COMMAND`.
     pub fn delegated(&self) -> &[String] {
         &self.ipam.calls
     }
 
-    /// Adds a link that was there before any plugin came. Its index is given by the machine.
+    /// Adds a link that existed before any plugin ran. The machine chooses its index.
     pub fn add_link(&mut self, ns: Ns, link: Link) -> u32 {
         let space = self.space(ns).expect("the namespace was entered");
         self.kernel.add(&space, link)
     }
 
-    /// Adds an address to a link that is there.
+    /// Adds an address to an existing link.
     pub fn add_address(&mut self, ns: Ns, name: &str, address: Address) {
         let space = self.space(ns).expect("the namespace was entered");
         self.kernel.find_mut(&space, name).expect("a link").addresses.push(address);
@@ -253,7 +253,7 @@ impl FakeHost {
         self.failing = Some(number);
     }
 
-    /// Whether a change that is to fail is still to come.
+    /// Whether a change that is made to fail has not been tried yet.
     pub const fn is_to_fail(&self) -> bool {
         self.failing.is_some()
     }
@@ -269,7 +269,7 @@ impl FakeHost {
         self.forgotten.clear();
     }
 
-    /// Adds a bridge of the host that has an address, so that packets to its network leave there.
+    /// Adds a bridge with an address to the host, so that packets to its network leave there.
     #[must_use]
     pub fn with_bridge(mut self, name: &str, address: &str) -> Self {
         let kind = Some("bridge".to_owned());
@@ -292,8 +292,8 @@ impl FakeHost {
         &mut self.entered.as_mut().expect("a container was entered").netfilter
     }
 
-    /// Everything on the machine that a plugin can change, a line for each thing, in order. Which value a
-    /// kernel parameter has is told unless it is the first one.
+    /// Everything on the machine that a plugin can change, one line for each thing, in order. The value of a kernel
+    /// parameter is included unless it is the initial one.
     pub fn state(&self) -> Vec<String> {
         let mut lines = self.kernel.lines();
         lines.extend(self.netfilter.dump().lines().map(str::to_owned));

@@ -69,7 +69,7 @@ impl FakeIptables {
         created.chain(chains.values().flatten().map(IptablesRule::to_string)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Takes the programs of some families away; those of the others are there.
+    /// Removes the programs of some families; those of the others exist.
     pub fn uninstall(&mut self, families: impl Into<Vec<Family>>) {
         self.uninstalled = families.into();
     }
@@ -97,12 +97,12 @@ impl FakeIptables {
         self.interference.push((number, batch));
     }
 
-    /// How many batches were tried.
+    /// The number of batches that were tried.
     pub const fn commits(&self) -> usize {
         self.commits
     }
 
-    /// How many chains were read.
+    /// The number of chains that were read.
     pub const fn lists(&self) -> usize {
         self.lists
     }

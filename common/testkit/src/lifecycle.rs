@@ -17,10 +17,9 @@ use cni_plugin::run::Plugin;
 use crate::host::{FakeHost, REFUSAL};
 use crate::request::Caller;
 
-/// Requires that DEL, after ADD, leaves what was there before, and does so again.
+/// Requires that DEL after ADD restores the former state, and succeeds again.
 ///
-/// # Panics
-/// When it does not.
+/// # Panics If it does not.
 pub fn assert_del_removes_what_add_made(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) {
     let before = host.state();
     caller.add(plugin, host).expect("ADD");
@@ -31,11 +30,10 @@ pub fn assert_del_removes_what_add_made(plugin: &dyn Plugin, host: &mut FakeHost
     }
 }
 
-/// Lets each step of an ADD fail in turn, and requires that it leaves nothing then. Where a plugin gets over
-/// the failure, all that CHECK looks for must be there. Returns how many steps there are.
+/// Makes each step of an ADD fail in turn, and requires that nothing is left. If the plugin recovers from the failure,
+/// CHECK must find everything. Returns the number of steps.
 ///
-/// # Panics
-/// When something is left, or could not be undone.
+/// # Panics If something is left, or could not be undone.
 pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) -> usize {
     for step in 1.. {
         let mut host = machine();

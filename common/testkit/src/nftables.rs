@@ -44,7 +44,7 @@ impl FakeNftables {
         Self { absent: true, ..Self::default() }
     }
 
-    /// What `nft list ruleset` prints.
+    /// The output of `nft list ruleset`.
     pub fn dump(&self) -> String {
         self.tables.iter().map(listing::table).collect()
     }
@@ -59,7 +59,7 @@ impl FakeNftables {
         self.interference.push((number, transaction));
     }
 
-    /// How many transactions were tried.
+    /// The number of transactions that were tried.
     pub const fn commits(&self) -> usize {
         self.commits
     }
@@ -69,12 +69,12 @@ impl FakeNftables {
         self.last.as_ref()
     }
 
-    /// How many of them took the program `nft`.
+    /// The number of transactions that needed the program `nft`.
     pub const fn scripts(&self) -> usize {
         self.scripts
     }
 
-    /// How many chains and sets were read.
+    /// The number of chains and sets that were read.
     pub const fn lists(&self) -> usize {
         self.lists
     }

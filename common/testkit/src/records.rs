@@ -18,7 +18,7 @@ impl FakeRecords {
         self.0.iter().map(|(key, text)| format!("{key}: {text:?}")).collect()
     }
 
-    /// Which there are, in order.
+    /// The keys of the records, in order.
     pub fn keys(&self) -> Vec<RecordKey> {
         self.0.keys().cloned().collect()
     }
@@ -28,12 +28,12 @@ impl FakeRecords {
         self.0.clear();
     }
 
-    /// How many there are.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -42,7 +42,7 @@ fn parse(command: &str, variables: &[(&str, &str)], config: &str, versions: &'st
     call.with_config(config.as_bytes().to_vec(), versions).expect("a request")
 }
 
-/// What an error object tells: the code, the message and the details.
+/// The content of an error object: the code, the message and the details.
 pub fn told(error: impl Into<Error>) -> (u32, String, String) {
     let error = error.into();
     (error.code().number(), error.to_string(), error.details())
@@ -136,7 +136,7 @@ impl Caller {
         plugin.status(&self.request(plugin, "STATUS"), host)
     }
 
-    /// GC, with the list that the configuration holds; without one there is nothing to do.
+    /// Calls GC with the list in the configuration; without a list it does nothing.
     pub fn gc(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         let request = self.request(plugin, "GC");
         match request.valid_attachments()? {
@@ -145,7 +145,7 @@ impl Caller {
         }
     }
 
-    /// What a repair would put back.
+    /// Calls the search for missing rules of `repair`.
     pub fn find_missing(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         plugin.find_missing(&self.request(plugin, "ADD"), host)
     }

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::reference::Level;
 
-/// Whose line it is.
+/// The side of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineOwner {
     Ours,
     Reference,
 }
 
-/// What becomes of a line before it is compared.
+/// What happens to a line before it is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LineVerdict {
     AsItIs,
@@ -139,7 +139,7 @@ static ACCEPTED: [Accepted; 13] = [
     ),
 ];
 
-/// What may differ in histories besides: they lose what no other test loses.
+/// Differences accepted only in histories, which lose what no other test loses.
 static IN_HISTORIES: [Accepted; 2] = [
     row("both ends of a routed pair can use IPv6 at once, whatever the interface is called", BOTH, |_, line| {
         let of_container = line.starts_with('c') && line.contains(" settings: net/ipv6/conf/");
@@ -169,13 +169,13 @@ pub fn apply(side: LineOwner, lines: &[String]) -> Vec<String> {
     lines.iter().filter_map(|line| applied(&ACCEPTED, side, line.clone())).collect()
 }
 
-/// Applies it with what may differ in histories alone.
+/// Applies the differences accepted in histories.
 pub fn apply_in_histories(side: LineOwner, lines: &[String]) -> Vec<String> {
     let both = |line: &String| applied(&IN_HISTORIES, side, applied(&ACCEPTED, side, line.clone())?);
     lines.iter().filter_map(both).collect()
 }
 
-/// Applies it to lines whose order means nothing.
+/// Applies the accepted differences to lines in any order.
 pub fn apply_sorted(side: LineOwner, lines: &[String]) -> Vec<String> {
     let mut lines = apply(side, lines);
     lines.sort();

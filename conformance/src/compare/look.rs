@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{Namespace, Sandbox};
 
-/// Returns what `tc` and `ip rule` tell, where a plugin of the list has to do with it.
+/// Returns the output of `tc` and `ip rule`, if the list has a plugin that changes them.
 pub fn beyond_a_snapshot(list: &Value, sandbox: &Sandbox, containers: &[&Namespace]) -> Vec<String> {
     let has = |plugin: &str| list["plugins"].as_array().expect("plugins").iter().any(|entry| entry["type"] == plugin);
     let mut lines = Vec::new();

@@ -4,8 +4,8 @@ use super::accepted::form_of_result;
 use crate::reference::Level;
 use crate::{Chain, Namespace, Network, Outcome, Sandbox, State};
 
-/// Takes a snapshot as sorted lines, in which `port0`, `port1` … stand for the host's ends of veth pairs
-/// in the order of their making.
+/// Takes a snapshot as sorted lines. The host's ends of veth pairs are called `port0`, `port1` … in the order of their
+/// creation.
 pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec<String> {
     // The reference keeps nothing of the chains.
     let state = State::capture(sandbox, containers).without("cache");
@@ -34,7 +34,7 @@ fn of_tables(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().map(&mut name).collect()
 }
 
-/// What a snapshot does not show of addresses and routes.
+/// Details of addresses and routes that a snapshot does not show.
 fn details(namespace: &Namespace) -> Vec<String> {
     let name = namespace.name();
     let network = Network::observe(namespace);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::reference::Level;
 use crate::{Chain, Flavour, PortMapping};
 
-/// A plugin whose CHECK fails in the reference, right after its own ADD.
+/// A plugin of the reference whose CHECK fails right after its own ADD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenCheck {
     pub plugin: &'static str,
@@ -58,19 +58,19 @@ pub const PORTMAP: BrokenCheck =
 /// It looks for `IFNAME` itself, and not for the interface.
 pub const IFNAME: BrokenCheck = BrokenCheck { plugin: "tuning", until: Level::Old, how: BrokenHow::Says("IFNAME") };
 
-/// It looks for the gateway in the main table, out of which the plugin behind it has moved the route.
+/// It looks for the gateway in the main table, from which the next plugin has moved the route.
 pub const MOVED: BrokenCheck =
     BrokenCheck { plugin: "bridge", until: Level::New, how: BrokenHow::Says("Failed to find Gateway") };
 
-/// It asks for a limit that there is not.
+/// It looks for a limit that is not configured.
 pub const UNLIMITED: BrokenCheck = BrokenCheck { plugin: "bandwidth", until: Level::Old, how: BrokenHow::Crashes };
 
-/// How many containers have the network.
+/// Which containers are in the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Containers {
     /// A second one comes after the first.
     Two,
-    /// The first has all that there is.
+    /// One container, with everything in the row.
     One,
 }
 
@@ -79,7 +79,7 @@ pub enum Containers {
 pub struct ComparisonRow {
     pub name: &'static str,
     pub list: Value,
-    /// What was there before, as command lines.
+    /// Commands that prepare the host.
     pub before: Vec<&'static str>,
     /// The ports of the first container and of the second.
     pub ports: [Vec<PortMapping>; 2],
@@ -89,7 +89,7 @@ pub struct ComparisonRow {
     pub needs: Level,
     pub broken_check: Option<BrokenCheck>,
     pub containers: Containers,
-    /// The plugin whose DEL fails in the reference when it comes again, and what it says.
+    /// The plugin of the reference whose second DEL fails, and its message.
     pub second_del: Option<(&'static str, &'static str)>,
 }
 

@@ -142,7 +142,7 @@ fn json_of(values: &[Value]) -> BoxedStrategy<Value> {
     select(values.to_vec()).boxed()
 }
 
-/// Draws an object: each key is there or not.
+/// A random object: each key is present or absent.
 fn keys(drawn: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     drawn.into_iter().fold(Just(json!({})).boxed(), |object, (key, values)| {
         let grown = (object, option::of(values)).prop_map(move |(mut object, value)| {

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// How often a configuration that fails is made smaller.
+/// How often a failing configuration is made smaller.
 const SHRINKS: u32 = 60;
 
 /// Tries so many configurations, the same ones in every run, and shows the smallest one that fails.

@@ -17,7 +17,7 @@ pub struct Setup {
     pub network: String,
     pub id: String,
     pub ifname: &'static str,
-    /// No IPAM plugin when there is none.
+    /// Empty for a network without an IPAM plugin.
     pub subnets: Vec<DrawnSubnet>,
     pub routes: Vec<&'static str>,
     pub bridge: Value,

@@ -14,7 +14,7 @@ const ROOTS: [&str; 2] = ["/run", "/var/lib/cni"];
 /// The harness's own files, mounted namespaces, the lock file of iptables, and the time of the last repair.
 const FOREIGN: [&str; 4] = [OWN, "/run/netns", "/run/xtables.lock", "/run/cni/.cni-plugins-rs/repaired"];
 
-/// When host-local's index of leases was last found to fit them: of it, just the kind of file is told.
+/// The stamp of host-local's index, which changes at every call: only its type is compared.
 const INDEX_AGE: &str = ".cni-plugins-rs/stamp";
 
 /// Returns one line per file or folder: path, mode, and the content of files.

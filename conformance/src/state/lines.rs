@@ -30,7 +30,7 @@ fn walk(before: &[String], after: &[String]) -> Vec<String> {
     changes
 }
 
-/// Returns, for every pair of positions, how many lines both lists share from there on.
+/// Returns, for each pair of positions, how many lines both lists share from there on.
 fn common_lengths(before: &[String], after: &[String]) -> Vec<Vec<usize>> {
     let mut lengths = vec![vec![0; after.len() + 1]; before.len() + 1];
     for a in (0..before.len()).rev() {

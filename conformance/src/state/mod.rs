@@ -23,7 +23,7 @@ pub struct State {
     sections: BTreeMap<String, Vec<String>>,
 }
 
-/// Where ours keep what they know of long chains.
+/// The plugins' cache of long chains.
 const CACHE: &str = "/run/cni/.cni-plugins-rs/chains";
 
 impl State {
@@ -53,15 +53,14 @@ impl State {
         self
     }
 
-    /// Takes a snapshot of the host alone.
+    /// Takes a snapshot of the host, without containers.
     pub fn of_host(sandbox: &Sandbox) -> Self {
         Self::capture(sandbox, &[])
     }
 
     /// Returns the lines of one section.
     ///
-    /// # Panics
-    /// When there is no such section.
+    /// # Panics If there is no such section.
     #[track_caller]
     pub fn section(&self, name: &str) -> &[String] {
         let known = || self.sections.keys().cloned().collect::<Vec<_>>();

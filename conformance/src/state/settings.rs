@@ -29,7 +29,7 @@ pub(super) fn read(namespace: &Namespace) -> Vec<String> {
     })
 }
 
-/// Returns nothing for a setting that this kernel does not have, or whose link just went.
+/// Returns `None` for a setting that this kernel does not have, or whose link was just deleted.
 fn line(key: &str) -> Option<String> {
     let path = Path::new("/proc/sys").join(key);
     match fs::read_to_string(&path) {

@@ -26,9 +26,9 @@ const UDP: u8 = 17;
 /// The addresses of a packet; ports are 0 where the protocol has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it says it comes from.
+    /// The source.
     pub source: SocketAddr,
-    /// Where it goes.
+    /// The destination.
     pub destination: SocketAddr,
     /// The protocol number, 6 for TCP, 17 for UDP, 132 for SCTP.
     pub protocol: u8,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Transport;
 use crate::namespace::Namespace;
 
-/// How long a client waits for an answer that ought to come.
+/// How long a client waits for an expected answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long a UDP client waits before it sends again.

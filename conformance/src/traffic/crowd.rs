@@ -25,10 +25,9 @@ pub fn crowd(sandbox: &Sandbox, count: usize) {
     assert!(tracked >= count, "the host tracks {tracked} connections and not {count}");
 }
 
-/// How many connections a host tracks.
+/// The number of connections that a host tracks.
 ///
-/// # Panics
-/// When the kernel does not tell.
+/// # Panics If it cannot be read.
 pub fn tracked(sandbox: &Sandbox) -> usize {
     sandbox.sysctl("net/netfilter/nf_conntrack_count").parse().expect("a number")
 }

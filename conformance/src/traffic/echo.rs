@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::Transport;
 use crate::namespace::Namespace;
 
-/// How often a server looks whether it should stop.
+/// How often a server checks whether it should stop.
 const TICK: Duration = Duration::from_millis(5);
 
 /// How long a port may be held by a child that is about to execute its program.
@@ -69,8 +69,8 @@ impl Drop for Echo {
     }
 }
 
-/// Binds a port that a server before may have had: a child that another thread of the test has forked keeps a copy of its
-/// socket until the child executes its program.
+/// Binds a port that an earlier server may have used: a child that another thread of the test has forked keeps a copy
+/// of its socket until it executes its program.
 fn patiently<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -92,7 +92,8 @@ fn serve_tcp(listener: &TcpListener, stop: &AtomicBool) {
     }
 }
 
-/// A wait with a limit is interrupted when the process, or the machine, has been stopped and goes on (signal(7)).
+/// Errors that are ignored. A wait with a limit is interrupted when the process, or the machine, was stopped and
+/// continues (signal(7)).
 const UNIMPORTANT: [ErrorKind; 3] = [ErrorKind::WouldBlock, ErrorKind::ConnectionRefused, ErrorKind::Interrupted];
 
 fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {

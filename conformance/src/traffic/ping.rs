@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
 
-/// Sends one echo request from inside a namespace and tells whether it was answered in time.
+/// Sends one echo request from inside a namespace and returns whether it was answered in time.
 pub fn ping(from: &Namespace, target: IpAddr, time: Duration) -> bool {
     let wait = format!("{:.3}", time.as_secs_f64());
     from.exec(&["ping", "-n", "-q", "-c", "1", "-W", &wait, &target.to_string()]).code == Some(0)

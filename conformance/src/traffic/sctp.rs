@@ -15,7 +15,7 @@ use crate::namespace::Namespace;
 /// The protocol's number.
 pub const SCTP: u8 = 132;
 
-/// How many routers the packet may pass.
+/// The time to live of the packet.
 const HOPS: u8 = 64;
 
 /// An INIT chunk without parameters: type, flags, length, tag, window, streams out, streams in, sequence number.

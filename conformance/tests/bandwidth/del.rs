@@ -1,4 +1,4 @@
-//! DEL whatever was lost: the namespace, the interface, the result, the limits, half of an ADD.
+//! DEL succeeds whatever was lost: the namespace, the interface, the result, the limits, half of an ADD.
 
 use std::time::Duration;
 

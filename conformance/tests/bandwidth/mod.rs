@@ -1,6 +1,6 @@
-//! The bandwidth plugin: what it makes of the kernel's traffic control, how fast packets go, and what becomes of it all.
+//! The bandwidth plugin: the kernel's traffic control that it sets, the speed of packets, and the cleanup.
 //!
-//! Most tests call it alone, behind a veth that no plugin has made.
+//! Most tests call it alone, after a veth that no plugin has made.
 
 mod add;
 mod check;

@@ -1,4 +1,4 @@
-//! Whatever the valid limits are, DEL leaves both sides as they were before ADD.
+//! For any valid limits, DEL restores both sides to their state before ADD.
 
 use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::drawn::holds;

@@ -1,4 +1,4 @@
-//! What cannot be done: one clear error, and nothing changed.
+//! Refused calls: one clear error, and nothing changed.
 
 use cni_conformance::Verb::{Add, Check, Del};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! One container with an interface, calls of the plugin about it, and what `tc` tells of the host.
+//! One container with an interface, calls of the plugin for it, and the output of `tc` on the host.
 
 use std::ops::Deref;
 

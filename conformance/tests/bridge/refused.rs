@@ -1,7 +1,6 @@
-//! Values that are refused: by the configuration alone, before anything is done.
+//! Values that the configuration refuses, before anything is done.
 //!
-//! Each names the key and the value between `msg` and `details`. DEL does not mind them: what is
-//! there has to go.
+//! Each error names the key and the value in `msg` or `details`. DEL ignores such values, and removes what exists.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;

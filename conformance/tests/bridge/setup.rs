@@ -1,7 +1,7 @@
-//! One interface of a container, and the configuration that it is made by.
+//! One interface of a container, and its configuration.
 //!
-//! The network is `net1`, its bridge `br0`, its leases lie in `/run/cni`. A delegate of the test's
-//! own answers with any text where host-local would not.
+//! The network is `net1`, its bridge `br0`, its leases are in `/run/cni`. A delegate of the tests prints answers that
+//! host-local would not give.
 
 use std::fs;
 use std::net::IpAddr;

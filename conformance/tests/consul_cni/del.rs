@@ -1,4 +1,4 @@
-//! DEL removes the redirection from a namespace that lives on, whatever was lost.
+//! DEL removes the redirection from a namespace that still exists, whatever was lost.
 
 use cni_conformance::Verb::{Add, Del};
 use cni_conformance::cases::for_each;

@@ -1,6 +1,6 @@
-//! The consul-cni plugin: the rules that it makes in a container, byte for byte, and what they do to connections.
+//! The consul-cni plugin: its rules in a container, byte for byte, and their effect on connections.
 //!
-//! Most tests call it alone, behind a veth that no plugin has made.
+//! Most tests call it alone, after a veth that no plugin has made.
 
 mod add;
 mod check;

@@ -1,4 +1,4 @@
-//! Servers that say where a connection has come to and where it was meant to go, as a proxy asks the kernel.
+//! Servers that print the present and the original destination of a connection, which a proxy asks the kernel for.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

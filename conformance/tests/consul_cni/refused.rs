@@ -1,5 +1,5 @@
-//! Values that cannot be used: one error that names key and value, and nothing is changed. The reference asks iptables,
-//! and stops half-way: then what the container sends goes to a port where nobody listens.
+//! Invalid values: one error that names key and value, and nothing is changed. The reference passes them to iptables,
+//! and stops half-way: then the container's connections go to a port where nothing listens.
 
 use cni_conformance::Flavour;
 use cni_conformance::Verb::{Add, Check};

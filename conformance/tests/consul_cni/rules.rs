@@ -1,4 +1,4 @@
-//! The rules are those that the reference's commands make, in a namespace beside the container.
+//! The rules are those of the reference's commands, which run in a second namespace.
 
 use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;

@@ -1,4 +1,4 @@
-//! Who reaches whom: a proxy in the container, servers elsewhere, and clients of several users.
+//! Which connections are redirected: a proxy in the container, servers elsewhere, and clients of several users.
 
 use cni_conformance::Flavour;
 use cni_conformance::Verb::{Add, Check, Del};

@@ -1,4 +1,4 @@
-//! Leases of a few seconds: prolonged, lost, and gone on with after a restart of the daemon.
+//! Leases of a few seconds: renewed, lost, and continued after a restart of the daemon.
 
 use cni_conformance::Network;
 use serde_json::json;

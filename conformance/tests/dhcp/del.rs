@@ -1,4 +1,4 @@
-//! DEL, whatever was lost, GC, STATUS, and ADDs that were killed.
+//! DEL whatever was lost, GC, STATUS, and killed ADDs.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Other interfaces than macvlan's: each is there before a server is asked, and still there when it is told of the end.
+//! Interfaces of other plugins than macvlan: each exists before a server is asked, and still exists when the address
+//! is released.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::ping_until_answered;

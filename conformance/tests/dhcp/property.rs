@@ -1,4 +1,4 @@
-//! Whatever a valid configuration says, DEL leaves the host as it was, and the server has the address back.
+//! For any valid configuration, DEL restores the host, and releases the address to the server.
 
 use cni_conformance::Network;
 use cni_conformance::drawn::holds;

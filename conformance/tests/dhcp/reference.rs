@@ -1,5 +1,5 @@
-//! The reference's plugins and daemon on the same network: what they answer, ours answers too. Two things differ: ours tells
-//! of name resolution and the MTU, and asks for them.
+//! The reference's plugins and daemon on the same network give the same answers. Ours also requests and returns name
+//! resolution and the MTU.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A network with a server of DHCP, and a host on it whose containers get addresses from there.
+//! A network with a DHCP server, and a host whose containers get addresses from it.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! DEL leaves nothing, whatever was lost; GC and STATUS are the IPAM plugin's.
+//! DEL leaves nothing, whatever was lost; GC and STATUS call the IPAM plugin.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_a_kernel_with;

@@ -1,4 +1,4 @@
-//! ADDs that cannot be, of which nothing is left.
+//! ADDs that fail leave nothing behind.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_a_kernel_with;

@@ -1,7 +1,7 @@
-//! What a container costs does not grow with the number of the others: no plugin reads a chain whole that holds the rules of
-//! all containers, unless somebody else has changed rules since.
+//! The cost of a container does not grow with the number of others: no plugin lists a chain with the rules of all
+//! containers, unless another program has changed rules since.
 //!
-//! Ours tell in their debug log of each chain that they read whole, and of how many rules it has.
+//! The debug log names each chain that is listed, and its number of rules.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! GC takes away all that belongs to no valid attachment of the network, and nothing else.
+//! GC removes everything that belongs to no valid attachment of the network, and nothing else.
 //!
-//! The list of valid attachments is the runtime's word: one without it, or one that cannot be
-//! understood, removes nothing. The reference v1.9.1 answers GC with success and does nothing.
+//! The runtime gives the list of valid attachments: without a list, or with an unreadable one, nothing is removed. The
+//! reference v1.9.1 answers GC with success and does nothing.
 
 use std::time::Duration;
 

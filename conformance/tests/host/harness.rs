@@ -1,7 +1,6 @@
 //! The harness itself: sandboxes are separate, leave nothing behind, and see what plugins do.
 //!
-//! These tests hold for any set of working plugins, so they tell a broken harness from a broken
-//! plugin.
+//! These tests pass with any set of working plugins, so they distinguish a broken harness from a broken plugin.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

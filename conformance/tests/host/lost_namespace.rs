@@ -1,8 +1,8 @@
-//! ADD of a container that has an address already, in another namespace than before.
+//! ADD of a container that already has an address, in another namespace than before.
 //!
-//! Nomad calls it when a CHECK fails while the task goes on: it drops the name of the namespace without a DEL,
-//! makes a new namespace, and expects a refusal if the task is still at its address. An agent that was down
-//! while its tasks ended, or a machine that was restarted, calls it as well, and then the address is free.
+//! Nomad calls it when a CHECK fails while the task keeps running: it removes the name of the namespace without a DEL,
+//! makes a new namespace, and expects an error if the task still uses its address. An agent that was down while its
+//! tasks ended, or that runs after a reboot, calls it as well, and then the address is free.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

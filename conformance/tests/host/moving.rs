@@ -1,7 +1,7 @@
 //! The page "Moving from the Go plugins" is right: its commands swap the plugins under running containers, and back.
 //!
-//! The Go plugins are Debian's. Each block of commands of a section is run as it stands; what the page promises of it is
-//! checked behind it.
+//! The Go plugins are Debian's. Each block of commands of a section is run unchanged; then what the page promises
+//! about it is checked.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,6 @@
-//! STATUS says whether ADD could be served, changes nothing, and costs little.
+//! STATUS says whether ADD could work, changes nothing, and costs little.
 //!
-//! The reference's firewall and portmap succeed whatever the host lacks, and its host-local knows
-//! no STATUS.
+//! The reference's firewall and portmap succeed whatever the host lacks, and its host-local has no STATUS.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;

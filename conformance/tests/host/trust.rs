@@ -1,5 +1,5 @@
-//! What the plugins keep below `/run` is root's alone, whoever started them, and a container that rules its own
-//! namespace reaches none of it. A host on which nothing can be kept there has containers all the same.
+//! Only root can read what the plugins keep below `/run`, whoever started them, and root in a container cannot reach
+//! it. Containers also work on a host where nothing can be kept there.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

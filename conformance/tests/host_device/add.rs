@@ -1,4 +1,4 @@
-//! What ADD makes of the interface, what it answers, and ADDs that cannot be.
+//! What ADD changes of the interface, its result, and ADDs that fail.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Network};

@@ -1,4 +1,4 @@
-//! DEL, whatever was lost, and GC.
+//! DEL whatever was lost, and GC.
 
 use std::time::Duration;
 

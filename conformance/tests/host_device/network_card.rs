@@ -1,5 +1,5 @@
-//! The host-device plugin with a network card. When its namespace ends, the kernel does not destroy it, but gives it back to
-//! the first namespace, under the name that the container had for it.
+//! The host-device plugin with a network card. When its namespace ends, the kernel does not delete it, but moves it to
+//! the first namespace, under the name that it had in the container.
 
 use std::thread;
 use std::time::{Duration, Instant};

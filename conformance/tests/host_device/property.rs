@@ -1,4 +1,4 @@
-//! Whatever a valid configuration says, DEL leaves the host as it was before ADD.
+//! For any valid configuration, DEL restores the host to its state before ADD.
 
 use cni_conformance::Attachment;
 use cni_conformance::drawn::holds;

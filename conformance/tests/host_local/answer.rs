@@ -1,4 +1,4 @@
-//! `routes` and `resolvConf`: what stands in the result beside the addresses.
+//! `routes` and `resolvConf`: the parts of the result besides the addresses.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `dataDir`: where the leases lie.
+//! `dataDir`: the directory of the leases.
 
 use std::fs;
 use std::path::Path;

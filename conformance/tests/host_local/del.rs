@@ -1,4 +1,4 @@
-//! DEL: by container and interface, whatever else the request says.
+//! DEL: by container and interface, whatever the rest of the request says.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Leases from before a reboot: their containers are gone, if they were this machine's.
+//! Leases from before a reboot: their containers have ended, if they were this machine's.
 
 use std::fs;
 

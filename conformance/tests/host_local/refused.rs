@@ -1,6 +1,6 @@
-//! Every way in which a configuration cannot be used, in the reference's words.
+//! Every reason to refuse a configuration, in the reference's words.
 //!
-//! All come before the directory is made; the code is 7. DEL does not look at what is refused here.
+//! It is refused before the directory is made; the code is 7. DEL ignores what is refused here.
 
 use cni_conformance::Verb;
 use cni_conformance::cases::for_each;

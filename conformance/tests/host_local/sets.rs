@@ -1,4 +1,4 @@
-//! `ranges` with several sets, beside the flat form and `runtimeConfig.ipRanges`: one address of each.
+//! `ranges` with several sets, combined with the flat form and `runtimeConfig.ipRanges`: one address of each.
 
 use cni_conformance::Verb;
 use cni_conformance::cases::for_each;

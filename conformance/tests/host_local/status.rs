@@ -1,4 +1,4 @@
-//! STATUS beside the first ADD of a network (C6 of `reference/defects.md`).
+//! STATUS during the first ADD of a network (C6 of `reference/defects.md`).
 
 use cni_conformance::{Invocation, Sandbox, Verb, at_once};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What ipvlan alone has: one mode for all links of a master, and addresses of a plugin before.
+//! What only ipvlan has: one mode for all links of a master, and addresses of an earlier plugin.
 
 use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Attachment, Feature, Invocation, Network, Verb};

@@ -1,3 +1,3 @@
-//! The ipvlan plugin: what it alone has. What it shares with vlan and macvlan is in `on_a_master`.
+//! The ipvlan plugin: what only it has. What it shares with vlan and macvlan is in `on_a_master`.
 
 mod keys;

@@ -1,4 +1,4 @@
-//! A network that is loopback alone, as a list and as the configuration of one plugin.
+//! A network with only loopback, as a list and as the configuration of one plugin.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

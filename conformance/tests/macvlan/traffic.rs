@@ -1,4 +1,4 @@
-//! Who reaches whom by the mode, and a master without a carrier.
+//! Which containers reach each other in each mode, and a master without a carrier.
 
 use std::time::{Duration, Instant};
 

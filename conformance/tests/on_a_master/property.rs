@@ -1,5 +1,4 @@
-//! Whatever a valid configuration says, DEL leaves host and container as they were: plugins whose links this machine's
-//! kernel may lack.
+//! For any valid configuration, DEL restores host and container: plugins whose links this machine's kernel may lack.
 
 use cni_conformance::drawn::holds;
 use cni_conformance::keys::with;

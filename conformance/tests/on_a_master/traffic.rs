@@ -1,4 +1,4 @@
-//! Who reaches whom.
+//! Which containers reach each other.
 
 use cni_conformance::traffic::ping;
 use cni_conformance::uml::on_kernels_with;

@@ -1,9 +1,9 @@
-//! What listens on the host's loopback alone is reached by nobody but the host.
+//! Only the host reaches services that listen on its loopback address.
 //!
-//! A port mapping with `snat` lets the host route from 127.0.0.1 to the container's link, and with
-//! it the container to the host's 127.0.0.1, by frames to the bridge's MAC address. The reference
-//! leaves that hole open, as Kubernetes did until CVE-2020-8558; here a table of nf_tables closes
-//! it. Each test first shows that its packets would arrive without the table.
+//! A port mapping with `snat` lets the host route from 127.0.0.1 to the container's link, and so lets the container
+//! reach the host's 127.0.0.1, by frames to the bridge's MAC address. The reference leaves that hole open, as
+//! Kubernetes did until CVE-2020-8558; here a table of nf_tables closes it. Each test first shows that its packets
+//! would arrive without the table.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

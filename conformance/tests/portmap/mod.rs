@@ -1,4 +1,5 @@
-//! The portmap plugin, by its back ends, and what becomes of connections. Every feature on every back end is in `host/backends`.
+//! The portmap plugin, by its back ends, and its tracked connections. `host/backends` tests every feature on every
+//! back end.
 
 mod conntrack;
 mod contested_ports;

@@ -1,6 +1,6 @@
-//! The portmap plugin's rules: host ports, and whose packets get the host's address.
+//! The portmap plugin's rules: host ports, and masquerading.
 //!
-//! Goldens are dumps of the reference for network `n1`, container `ctr1`.
+//! Golden texts are dumps of the reference for network `n1`, container `ctr1`.
 
 use cni_conformance::standalone::bridge_result;
 use cni_conformance::{PortMapping, Sandbox, Spelling, Standalone, Verb, ports};

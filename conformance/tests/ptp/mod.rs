@@ -1,4 +1,4 @@
-//! The ptp plugin: what it makes on both ends, who reaches whom, and what is left when it goes.
+//! The ptp plugin: what it makes on both ends, which machines reach each other, and what is left after DEL.
 
 mod add;
 mod check;

@@ -1,4 +1,4 @@
-//! Whatever a valid configuration says, DEL removes exactly what ADD made.
+//! For any valid configuration, DEL removes exactly what ADD made.
 
 use cni_conformance::ListHost;
 use cni_conformance::drawn::holds;

@@ -1,4 +1,4 @@
-//! Who reaches whom, and under which address.
+//! Which machines reach each other, with which source address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! CHECK names the route that is not as ADD made it, unless it is told to compare nothing.
+//! CHECK names the route that differs from what ADD made, unless `skipcheck` is set.
 
 use cni_conformance::Verb::{Add, Check};
 use cni_conformance::cases::for_each;

@@ -1,4 +1,4 @@
-//! DEL whatever was lost: the namespace, the interface, the result, half of an ADD.
+//! DEL succeeds whatever was lost: the namespace, the interface, the result, half of an ADD.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! GC removes the records of containers that are not valid, and no other.
+//! GC removes only the records of containers that are not valid.
 
 use cni_conformance::Verb::{Add, Gc};
 use serde_json::json;

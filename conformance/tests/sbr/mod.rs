@@ -1,6 +1,6 @@
-//! The sbr plugin: the rules and tables that it makes, the ways of packets, and what becomes of it all.
+//! The sbr plugin: the rules and tables that it makes, the paths of packets, and the cleanup.
 //!
-//! Most tests call it alone, behind an interface that no plugin has made.
+//! Most tests call it alone, after an interface that no plugin has made.
 
 mod add;
 mod check;

@@ -1,4 +1,4 @@
-//! Whatever a valid configuration says, and whatever routes there are, DEL leaves rules, tables and files as before ADD.
+//! For any valid configuration and any routes, DEL restores rules, tables and files to their state before ADD.
 
 use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::drawn::holds;

@@ -1,4 +1,4 @@
-//! One container with two interfaces, calls of the plugin about the second, and what `ip` tells of it.
+//! One container with two interfaces, calls of the plugin for the second, and the output of `ip`.
 
 use std::ops::Deref;
 

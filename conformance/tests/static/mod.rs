@@ -1,4 +1,4 @@
-//! The static IPAM plugin: which addresses come out of which source, alone and behind a bridge.
+//! The static IPAM plugin: the addresses from each source, alone and with a bridge.
 
 use cni_conformance::keys::with;
 use cni_conformance::{Attachment, Invocation, Outcome, Runtime, Sandbox, Verb};

@@ -1,4 +1,4 @@
-//! DEL, whatever was lost, GC, and ADDs that were killed.
+//! DEL whatever was lost, GC, and killed ADDs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What kind of device it is: who may open it, in which way, and of which bridge it is a port.
+//! The properties of the device: who may open it, in which mode, and the bridge whose port it is.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, ListHost};

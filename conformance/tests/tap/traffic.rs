@@ -1,4 +1,4 @@
-//! Frames go out by whoever has the device open, and come in from there.
+//! The program that has the device open sends and receives its frames.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

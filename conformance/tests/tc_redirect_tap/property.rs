@@ -1,4 +1,4 @@
-//! Whatever a valid configuration says, DEL leaves the container and the host as they were before ADD.
+//! For any valid configuration, DEL restores the container and the host to their state before ADD.
 
 use cni_conformance::drawn::holds;
 use cni_conformance::{Attachment, ListHost};

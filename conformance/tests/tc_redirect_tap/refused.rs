@@ -1,4 +1,4 @@
-//! ADDs that cannot be, of which nothing is left.
+//! ADDs that fail leave nothing behind.
 
 use cni_conformance::{Attachment, ListHost, Verb};
 use serde_json::{Value, json};

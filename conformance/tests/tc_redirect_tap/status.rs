@@ -1,4 +1,4 @@
-//! STATUS tells what the kernel lacks.
+//! STATUS names what the kernel lacks.
 
 use cni_conformance::{Attachment, ListHost, Verb};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The file that tells what the interface was: to the byte as the reference writes it, and root's alone.
+//! The file with the former properties of the interface: byte for byte the reference's, and readable only by root.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

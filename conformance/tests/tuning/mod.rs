@@ -1,6 +1,6 @@
-//! The tuning plugin: every key by what it makes of the kernel, the files it keeps, and what becomes of both.
+//! The tuning plugin: the effect of every key on the kernel, its files, and the cleanup.
 //!
-//! Most tests call it alone, behind a veth that no plugin has made.
+//! Most tests call it alone, after a veth that no plugin has made.
 
 mod backup;
 mod check;

@@ -1,4 +1,4 @@
-//! Values that cannot be used: one error that names the key and the value, and nothing is changed.
+//! Invalid values: one error that names the key and the value, and nothing is changed.
 
 use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;

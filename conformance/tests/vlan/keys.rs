@@ -1,4 +1,4 @@
-//! What VLANs alone have: a number, one link for each, and a master that must be up.
+//! What only VLANs have: a number, one link for each, and a master that must be up.
 
 use cni_conformance::traffic::ping;
 use cni_conformance::uml::on_a_kernel_with;

@@ -1,3 +1,3 @@
-//! The vlan plugin: what it alone has. What it shares with ipvlan and macvlan is in `on_a_master`.
+//! The vlan plugin: what only it has. What it shares with ipvlan and macvlan is in `on_a_master`.
 
 mod keys;

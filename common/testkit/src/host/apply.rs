@@ -176,7 +176,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
     Ok(None)
 }
 
-/// Tells whether the link was made, or is there already and that is fine.
+/// Creates a link; returns whether it was created, or existed and is accepted.
 fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink) -> Result<bool, Error> {
     let NewLink { name, mac, mtu, if_present, kind } = link;
     if kernel.find_mut(space, name.as_str()).is_some() {

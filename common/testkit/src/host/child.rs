@@ -46,7 +46,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// A VLAN of a master has one link, wherever that is.
+    /// Refuses a second link for a VLAN of a master, in any namespace.
     fn refuse_second_vlan(&self, there: &Space, master: &MasterLink, kind: &ChildKind) -> Result<(), Error> {
         let taken = self.children(there, master.index, "vlan").iter().any(|link| link.child.as_ref() == Some(kind));
         if taken { refuse("file exists") } else { Ok(()) }

@@ -5,10 +5,10 @@
 pub enum FakeContainer {
     /// It can be entered; the kernel identifies it so, if it can.
     Present(Option<String>),
-    /// There is none, or not any more.
+    /// It does not exist, or no longer.
     Gone,
     /// The namespace lives without a process, and its path leads nowhere.
     Unnamed,
-    /// It is there, and cannot be entered.
+    /// It exists, and cannot be entered.
     Closed,
 }

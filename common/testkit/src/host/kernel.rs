@@ -32,7 +32,7 @@ impl Space {
     }
 }
 
-/// A link with what belongs to it.
+/// A link with its properties.
 #[derive(Clone, Debug)]
 pub struct KernelLink {
     pub space: Space,
@@ -46,7 +46,7 @@ pub struct KernelLink {
     /// Routes that steps have moved here from another table.
     pub moved: Vec<FullRoute>,
     pub root_qdisc: Option<RootQdisc>,
-    /// The links, of the same namespace, to which everything goes that it receives. They need not be there any more.
+    /// The links, of the same namespace, to which every received packet is redirected. They may no longer exist.
     pub redirects: Vec<u32>,
     /// The other end of a veth.
     pub peer: Option<(Space, u32)>,
@@ -205,7 +205,7 @@ impl Kernel {
         }
     }
 
-    /// Takes a link away with all that belongs to it, and the other end of a veth.
+    /// Deletes a link with everything on it, and the other end of a veth.
     pub fn forget(&mut self, space: &Space, index: u32) {
         let gone = self.entries.iter().position(|entry| entry.space == *space && entry.link.index == index);
         let Some(entry) = gone.map(|at| self.entries.remove(at)) else { return };
@@ -222,7 +222,7 @@ impl Kernel {
         }
     }
 
-    /// The children go with their master.
+    /// Deletes the links on a master.
     fn forget_children(&mut self, space: &Space, master: u32) {
         let of_it = |entry: &&KernelLink| entry.parent == Some((space.clone(), master));
         let gone: Vec<_> =
@@ -285,7 +285,7 @@ impl Kernel {
         self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.index == index)
     }
 
-    /// The link of a name, which must be there.
+    /// The link of a name, which must exist.
     pub fn present(&mut self, space: &Space, name: &str) -> Result<&mut KernelLink, Error> {
         let word = space.word().to_owned();
         match self.find_mut(space, name) {
@@ -308,7 +308,7 @@ impl Kernel {
         found.map(|entry| entry.link.clone()).into_iter().collect()
     }
 
-    /// Where a link leads, unless that is no further than its own container.
+    /// The other end of a link, unless it is in its own container.
     pub fn other_end(&mut self, space: &Space, link: &Link) -> Option<OtherEnd> {
         let entry = self.entries(space).find(|entry| entry.link.index == link.index)?;
         let (there, index) = entry.peer.clone().or_else(|| entry.parent.clone())?;
@@ -348,7 +348,7 @@ impl Kernel {
         }
     }
 
-    /// The value of a parameter, `0` where nobody has written any; none of a link that is not there.
+    /// The value of a parameter, `0` if it was never written; `None` for a missing link.
     pub fn parameter(&self, space: &Space, path: &str) -> Option<String> {
         let name = path.split_once("/conf/").map(|(_, rest)| rest.rsplit_once('/').map_or(rest, |(name, _)| name));
         let exists =

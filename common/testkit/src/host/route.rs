@@ -32,7 +32,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes a route; tells whether it was there.
+    /// Removes a route; returns whether it existed.
     pub fn remove_route(&mut self, space: &Space, name: &str, route: &NewRoute) -> bool {
         let Some(entry) = self.find_mut(space, name) else { return false };
         let before = entry.routes.len();
@@ -40,7 +40,7 @@ impl Kernel {
         entry.routes.len() < before
     }
 
-    /// Removes the route that came with an address; it may be gone.
+    /// Removes the route that came with an address; a missing one is success.
     pub fn remove_connected_route(&mut self, space: &Space, name: &str, dst: Cidr) {
         if let Some(entry) = self.find_mut(space, name) {
             entry.disconnected.push(dst);
@@ -86,7 +86,7 @@ impl Kernel {
     }
 }
 
-/// The networks of the addresses of a link, as far as their routes were not removed.
+/// The networks of a link's addresses whose routes were not removed.
 fn connected(entry: &KernelLink) -> impl Iterator<Item = Cidr> {
     let networks = entry.addresses.iter().map(|address| address.cidr.network());
     networks.filter(|network| !entry.disconnected.contains(network))

@@ -17,7 +17,7 @@ impl Kernel {
         all.filter(|route| route.dst.family() == family && route.table == table).collect()
     }
 
-    /// Adds a route; tells whether it was not there.
+    /// Adds a route; returns whether it was missing.
     pub fn add_full_route(&mut self, space: &Space, route: &FullRoute) -> Result<bool, Error> {
         let Some(entry) = self.by_index_mut(space, route.link).filter(|entry| entry.link.up) else {
             return refuse(format!("link {} is down", route.link));
@@ -33,7 +33,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Removes a route; tells whether it was there.
+    /// Removes a route; returns whether it existed.
     pub fn remove_full_route(&mut self, space: &Space, route: &FullRoute) -> bool {
         let Some(entry) = self.by_index_mut(space, route.link) else { return false };
         let found = full_routes_of(entry).any(|found| found == *route);

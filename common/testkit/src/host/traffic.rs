@@ -9,7 +9,7 @@ use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;
 
 impl Kernel {
-    /// What a link has; a redirect to a link that is gone leads to 0.
+    /// The traffic control of a link; a redirect to a missing link leads to 0.
     pub fn traffic_control(&self, space: &Space, index: u32) -> TrafficControl {
         let Some(entry) = self.entries(space).find(|entry| entry.link.index == index) else {
             return TrafficControl::default();
@@ -19,7 +19,7 @@ impl Kernel {
         TrafficControl { root: entry.root_qdisc.clone(), redirects }
     }
 
-    /// Limits a link, unless somebody else does.
+    /// Limits a link, unless another program does.
     pub fn set_shaper(
         &mut self,
         space: &Space,

@@ -7,7 +7,7 @@ use cni_model::vlan::{BridgeVlan, EarlierVlans, PortVlans, VlanId, VlanLink};
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;
 
-/// What the kernel gives a new port.
+/// The VLAN that the kernel gives a new port.
 pub const DEFAULT: BridgeVlan = BridgeVlan { id: VlanId::FIRST, pvid: true, untagged: true };
 
 impl Kernel {

@@ -43,7 +43,7 @@ impl FakeSets {
         Some(elements.addresses.iter().copied().filter(|address| held.contains(address)).collect())
     }
 
-    /// Whether there is a set of this name.
+    /// Whether a set of this name exists.
     pub(super) fn has(&self, name: &NftName) -> bool {
         self.0.iter().any(|(set, _)| set.id.name == *name)
     }

@@ -1,5 +1,5 @@
-//! Plugins with a defect of one line of shell: the difference is found, made small, and shown again by the command that is told;
-//! one that does not come again is told as such.
+//! Plugins with a defect of one line of shell: the difference is found, made small, and repeated by the printed
+//! command. A difference that is not repeatable is reported as such.
 
 use std::fs;
 use std::os::unix::fs::symlink;

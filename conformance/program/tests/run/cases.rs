@@ -1,5 +1,5 @@
-//! No case passes whatever a plugin does: each fails with plugins that say yes to everything and do nothing, or with plugins
-//! that say no to everything.
+//! No case passes with every plugin: each fails with plugins that always succeed and do nothing, or with plugins that
+//! always fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

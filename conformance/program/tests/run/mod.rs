@@ -1,5 +1,5 @@
-//! The program `cni-conformance`: ours pass, Debian's fail as expected, no case passes whatever a plugin does, and a plugin that
-//! hangs is told and gone.
+//! The program `cni-conformance`: our plugins pass, Debian's fail as expected, no case passes with every plugin, and a
+//! plugin that hangs is reported and killed.
 
 mod cases;
 mod expected;

@@ -1,4 +1,4 @@
-//! `dns`: the configuration's name resolution goes before that of the IPAM plugin, as a whole.
+//! `dns`: the configuration's name resolution replaces that of the IPAM plugin, as a whole.
 
 use cni_conformance::Sandbox;
 use cni_conformance::cases::for_each;

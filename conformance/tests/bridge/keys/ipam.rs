@@ -1,4 +1,4 @@
-//! The delegate: what it is told, and what may come back.
+//! The delegate: its input, and its possible answers.
 
 use std::fs;
 use std::path::Path;

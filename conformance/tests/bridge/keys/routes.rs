@@ -1,4 +1,4 @@
-//! Routes of the IPAM plugin: installed as they are told, and told in the result.
+//! Routes of the IPAM plugin: added as given, and listed in the result.
 
 use cni_conformance::Sandbox;
 use cni_conformance::cases::for_each;

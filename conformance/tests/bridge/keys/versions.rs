@@ -1,4 +1,4 @@
-//! Results of IPAM plugins in every version, whatever the version of the configuration.
+//! Results of IPAM plugins in every version, with any version of the configuration.
 
 use cni_conformance::Sandbox;
 use cni_conformance::cases::for_each;

@@ -1,4 +1,4 @@
-//! The gateway of a VLAN: a link of the host's own into it, beside the bridge.
+//! The gateway of a VLAN: a link of the host to that VLAN of the bridge.
 
 use std::net::IpAddr;
 

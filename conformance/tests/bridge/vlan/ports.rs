@@ -1,4 +1,4 @@
-//! The VLANs of a container's port, and whether the bridge tells VLANs apart.
+//! The VLANs of a container's port, and whether the bridge filters VLANs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Configurations that cannot be had, and kernels that cannot have them. Nothing is left of either.
+//! Invalid configurations, and kernels without VLAN filtering. Nothing is left of either.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;

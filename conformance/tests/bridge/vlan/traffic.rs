@@ -1,4 +1,4 @@
-//! Who reaches whom across one bridge.
+//! Which containers reach each other across one bridge.
 
 use cni_conformance::Feature;
 use cni_conformance::Sandbox;

@@ -1,8 +1,8 @@
-//! The firewall plugin beside firewalld: a real one, with a bus of its own, in each test's sandbox.
+//! The firewall plugin with firewalld: a real one, with its own bus, in each test's sandbox.
 //!
-//! Zones are firewalld's own words over D-Bus, rules are what iptables prints. The reference chooses the
-//! backend anew for every command, so it looks in the wrong place once firewalld has come or gone, and its
-//! CHECK takes firewalld's `no` for a `yes`.
+//! Zones are what firewalld reports over D-Bus, rules are what iptables prints. The reference chooses the back end
+//! again for every command. So it looks in the wrong place after firewalld was started or stopped, and its CHECK takes
+//! firewalld's `no` for a `yes`.
 
 use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::{Invocation, Sandbox, Standalone, Verb};

@@ -1,4 +1,4 @@
-//! `cni-plugins repair`, when firewalld forgets what it was told by plugins: at its reload and at its start.
+//! `cni-plugins repair` restores the sources that firewalld forgets when it is reloaded or started.
 
 use cni_conformance::{CniTool, Container, Invocation, Outcome, Verb};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! CHECK names what is missing, writes nothing, and ADD puts it back in its place.
+//! CHECK names what is missing and changes nothing; ADD restores it in its place.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;

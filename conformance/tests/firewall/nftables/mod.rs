@@ -1,8 +1,8 @@
 //! `backend: "nftables"` of firewall: the table `inet cni_firewall`, which the reference does not have.
 //!
-//! The containers' addresses stand in two sets, and one chain asks the isolation, the administrator and the sets, in
-//! this order, as the rules of iptables do. Goldens are what `nft` lists after a script of its own, so that the version
-//! of `nft` does not matter.
+//! Two sets contain the containers' addresses. One chain has the isolation, the administrator's chain and the sets, in
+//! this order, as the rules of iptables do. Golden texts are what `nft` lists after it has read a script, so that the
+//! version of `nft` does not matter.
 
 use std::fs;
 

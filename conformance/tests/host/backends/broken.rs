@@ -1,5 +1,5 @@
-//! DEL while one part of the host is broken: everything else of the container goes, the error names the part, and the
-//! next DEL after the part's repair takes the rest. A neighbour has all that it had.
+//! DEL while one part of the host is broken: everything else of the container is removed, the error names the part,
+//! and the next DEL after its repair removes the rest. Another container keeps everything.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! CHECK: passes for what ADD made, and names one thing that is gone.
+//! CHECK passes after ADD, and names one thing that is missing.
 
 use std::net::IpAddr;
 

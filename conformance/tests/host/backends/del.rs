@@ -1,4 +1,4 @@
-//! DEL: nothing is reached any more and nothing is left, whatever the runtime has forgotten.
+//! DEL: nothing of the container is reachable or left, whatever the runtime has forgotten.
 
 use cni_conformance::Attachment;
 

@@ -1,7 +1,6 @@
-//! The keys of firewall and portmap, on every back end: what each does to packets.
+//! The effects of the keys of firewall and portmap on packets, on every back end.
 //!
-//! A back end that does not have a feature says so: it refuses the key, or the key is none of its business; the row
-//! then says which, having seen it.
+//! A back end without a feature refuses the key or ignores it; the row then says which.
 
 use cni_conformance::PortMapping;
 use cni_conformance::table::work_out;

@@ -1,4 +1,4 @@
-//! GC: a container that is lost without DEL loses what it had, and the others lose nothing.
+//! GC removes everything of a container that was lost without DEL, and nothing of others.
 
 use crate::backends::world::World;
 

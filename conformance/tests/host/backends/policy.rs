@@ -1,6 +1,6 @@
-//! `ingressPolicy` on every back end: who reaches whom, across bridges and within one.
+//! `ingressPolicy` on every back end: which containers reach each other, across bridges and within one.
 //!
-//! With firewalld the policy is one of iptables as well, as in the reference.
+//! With firewalld the policy is in iptables, as in the reference.
 
 use cni_conformance::PortMapping;
 use cni_conformance::table::work_out;

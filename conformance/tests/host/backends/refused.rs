@@ -1,7 +1,7 @@
-//! Values that cannot be used, on every back end: one clear error, and nothing changed.
+//! Invalid values on every back end: one clear error, and nothing changed.
 //!
-//! A refusal names the key and the value, by the code of a configuration that cannot be read (6) or used (7). What
-//! only iptables or nft can judge is refused by them (101, 104), and the error names the key beside their words.
+//! An error names the key and the value, with code 6 or 7. Values that only iptables or nft can check are refused by
+//! them (101, 104), and the error names the key too.
 
 use cni_conformance::keys::with;
 use cni_conformance::standalone::bridge_result;

@@ -1,4 +1,4 @@
-//! A host with an uplink, and containers behind it; what reaches whom is counted.
+//! A host with an uplink, and containers behind it; counts which of them reach which.
 
 use std::cell::Cell;
 use std::fmt;

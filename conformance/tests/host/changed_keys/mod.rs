@@ -1,6 +1,7 @@
-//! DEL removes what ADD made, whatever the configuration says by then: an administrator may change it while containers run.
+//! DEL removes what ADD made, even if the configuration has changed: an administrator may change it while containers
+//! run.
 //!
-//! A table holds every key that changes what ADD makes. Each has one value for ADD, and another for DEL.
+//! A table has every key that changes what ADD makes, each with one value for ADD, and another for DEL.
 
 use cni_catalog::test_data;
 use cni_conformance::cases::for_each;

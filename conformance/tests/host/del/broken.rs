@@ -1,6 +1,7 @@
-//! DEL while iptables is broken: all else goes, the error says what is wrong, and the next DEL takes the rest.
+//! DEL while iptables is broken: everything else is removed, the error says what is wrong, and the next DEL removes
+//! the rest.
 //!
-//! On the legacy flavour, where there is no way around the programs.
+//! On the legacy flavour, where the programs cannot be avoided.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A Nomad client on a machine with an uplink, whose FORWARD drops what nobody accepts.
+//! A Nomad client on a machine with an uplink, whose FORWARD policy is DROP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

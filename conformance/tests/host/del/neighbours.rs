@@ -1,4 +1,4 @@
-//! Containers beside each other, and two interfaces of one container.
+//! Several containers, and two interfaces of one container.
 
 use std::time::Duration;
 

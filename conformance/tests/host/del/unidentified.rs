@@ -1,5 +1,5 @@
-//! DEL, and ADD, while the kernel does not say which namespace the host's is: whose the rules for an address are is
-//! recorded by that. Who takes it for a kernel that cannot say looks in the wrong place, finds nothing, and succeeds.
+//! DEL and ADD while the kernel cannot identify the host's namespace, by which the owners of addresses' rules are
+//! recorded. A plugin that treats this like an old kernel looks in the wrong place, finds nothing, and succeeds.
 
 use std::path::Path;
 

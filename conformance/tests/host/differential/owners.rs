@@ -1,8 +1,8 @@
-//! Two containers that have one address, one after the other or at once in two networks, while the plugins are
+//! Two containers with one address, one after the other or at the same time in two networks, while the plugins are
 //! exchanged: every order of their calls, each call by either side, with all back ends that both have.
 //!
-//! The rules for an address carry no name. Ours records beside them whose they are, and the reference neither writes that
-//! nor removes it, so it must not be believed when its owner has gone.
+//! The rules for an address do not name the owner. Our plugins record it; the reference neither writes nor removes the
+//! record, so the record is not believed after its owner has ended.
 
 use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::{Attachment, Flavour, Runtime, Sandbox, Verb, binaries};

@@ -1,4 +1,4 @@
-//! Both host-locals at the same time on one folder: nobody gets another's address.
+//! Both host-locals use one folder at the same time: no container gets another's address.
 
 use std::collections::BTreeSet;
 use std::fs;

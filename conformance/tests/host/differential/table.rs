@@ -1,4 +1,4 @@
-//! The configurations that both sides are given: every key that has an effect, alone and together.
+//! The configurations for both sides: every key with an effect, alone and in combination.
 
 use cni_conformance::keys::with;
 use cni_conformance::{Flavour, PortMapping};

@@ -1,7 +1,7 @@
-//! The lists that all have the plugins for, and what each promises.
+//! The lists whose plugins all exist here, and what each promises.
 //!
-//! Where a list in the field names a link of its machine or a plugin that is missing here, a comment says what stands
-//! in its place.
+//! If a list in the field names a link of its machine or a plugin that is missing here, a comment says what replaces
+//! it.
 
 use cni_conformance::nomad::{self, GATEWAY_V4, GATEWAY_V6, SUBNET_V4, SUBNET_V6};
 use cni_conformance::{Hairpin, Nomad, PortMapping};

@@ -1,4 +1,4 @@
-//! What lists have in common, and the plugins of others, of which no list can be tested here.
+//! What lists have in common, and the plugins of other projects, whose lists cannot be tested here.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Lists whose first plugin makes no bridge, and puts no link into the host: macvlan. `tests/dhcp/nomad.rs` has the one whose
-//! addresses come from a server.
+//! Lists whose first plugin makes no bridge and no link on the host: macvlan. `tests/dhcp/nomad.rs` has the one with
+//! addresses from a server.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Network, Runtime, Sandbox, binaries, nomad};

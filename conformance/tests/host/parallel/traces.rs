@@ -1,4 +1,4 @@
-//! What stands on the host, in lines that do not tell of chance.
+//! What is on the host, without random values.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
-//! Whatever a valid configuration says, DEL removes exactly what ADD made.
+//! For any valid configuration, DEL removes exactly what ADD made.
 //!
-//! Configurations are drawn at random, the same ones in every run; `CNI_PROPERTY_SEED` (a number up to
-//! 255) draws others, `CNI_PROPERTY_CASES` more of them. One that fails is made smaller and printed.
+//! Configurations are random, but the same in every run; `CNI_PROPERTY_SEED` (a number up to 255) gives others,
+//! `CNI_PROPERTY_CASES` more of them. A failing one is made smaller and printed.
 
 mod life;
 

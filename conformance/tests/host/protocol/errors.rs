@@ -1,7 +1,7 @@
-//! The form of an error object, and that there is never anything else beside it.
+//! The form of an error object; nothing else is printed besides it.
 //!
-//! On standard output, `cniVersion`, `code`, `msg` and `details` in this order, indented by four, with `<`, `>`
-//! and `&` escaped and no newline at the end; exit status 1.
+//! On standard output, `cniVersion`, `code`, `msg` and `details` in this order, indented by four, with `<`, `>` and
+//! `&` escaped and no newline at the end; exit status 1.
 
 use std::fs::File;
 

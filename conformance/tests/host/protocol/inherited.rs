@@ -1,4 +1,4 @@
-//! What a runtime hands down to the processes it starts, beside environment and standard input.
+//! What processes inherit from a runtime, besides environment and standard input.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Limits of the process (getrlimit(2)): whatever it has no more of, standard output has one JSON object.
+//! Limits of the process (getrlimit(2)): whichever is reached, standard output has one JSON object.
 
 use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb};
 use serde_json::json;

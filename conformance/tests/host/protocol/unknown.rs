@@ -1,7 +1,7 @@
-//! Keys that a plugin does not know are none of its business, wherever they stand.
+//! Unknown keys are ignored, wherever they are.
 //!
-//! Runtimes and operators put their own into configurations (`nerdctlID`, `ipRange`,
-//! `capabilities`), and Go passes over their values without a look at more than their syntax.
+//! Runtimes and operators add their own keys to configurations (`nerdctlID`, `ipRange`, `capabilities`), and Go checks
+//! only the syntax of their values.
 
 use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb, plugins};

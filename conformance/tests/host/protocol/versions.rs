@@ -1,7 +1,6 @@
-//! The gate of `cniVersion`, before a plugin looks at anything else in its configuration.
+//! The check of `cniVersion`, before a plugin reads anything else in its configuration.
 //!
-//! Behind the gate these configurations hold what every plugin refuses, so a version that is let
-//! through by mistake is seen.
+//! The rest of these configurations is refused by every plugin, so a version that is accepted by mistake is noticed.
 
 use cni_conformance::{Sandbox, State, Verb, plugins, state};
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! A failure of every single system call of every plugin; those that need a server or another kernel have theirs in `dhcp/injected`
-//! and `other_kernel/vrf`. A plugin may get over a failure; then all must be there as if nothing had been.
+//! Each system call of every plugin fails in turn; plugins that need a server or another kernel have these tests in
+//! `dhcp/injected` and `other_kernel/vrf`. A plugin may recover from a failure; then everything must be as if there
+//! had been none.
 
 use std::cell::Cell;
 

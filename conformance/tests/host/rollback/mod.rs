@@ -1,8 +1,7 @@
-//! An ADD that fails leaves nothing behind but what containers share, says why, and can be
-//! repeated without a DEL.
+//! A failed ADD leaves nothing but what containers share, says why, and can be repeated without a DEL.
 //!
-//! Failures are injected into each system call in turn, and made in the ways in which they come
-//! by themselves: IPAM, names that are taken, programs that are missing or fail, locks.
+//! Failures are injected into each system call in turn, and caused in the ways in which they happen: IPAM, taken
+//! names, programs that are missing or fail, locks.
 
 mod deletion;
 mod injected;

@@ -1,4 +1,4 @@
-//! A result that nobody can read.
+//! A result that cannot be written.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Flavour, Nomad, plugins, state};

@@ -1,6 +1,6 @@
 //! The programs that plugins run: missing, failing, or waiting for a lock.
 //!
-//! On the legacy flavour, where there is no way around them.
+//! On the legacy flavour, where they cannot be avoided.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

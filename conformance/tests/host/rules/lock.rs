@@ -1,6 +1,6 @@
-//! The lock that plugins hold while they change the rules that containers share is nobody else's to hold.
+//! Only root can hold the lock that plugins take while they change shared rules.
 //!
-//! flock(2) needs no more than an open file, so whoever can read the lock's file can keep containers waiting.
+//! flock(2) needs only an open file, so any user who can read the lock's file could block containers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

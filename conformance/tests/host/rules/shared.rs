@@ -1,7 +1,7 @@
-//! The rules that all containers share: made once, whoever comes, and mended when a piece is gone.
+//! The rules that all containers share: made once, by any plugin, and repaired when one is missing.
 //!
-//! Other plugins and old releases work on the same chains, and leave duplicates when two of them
-//! start at once.
+//! Other plugins and old releases work on the same chains, and leave duplicates when two of them start at the same
+//! time.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

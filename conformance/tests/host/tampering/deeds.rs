@@ -1,5 +1,5 @@
-//! Whatever a container does in its own namespace, CHECK, `repair`, GC and DEL of it change nothing of its neighbour's,
-//! and nothing of the host's but what is its own.
+//! Whatever a container does in its own namespace, CHECK, `repair`, GC and DEL of it change nothing of other
+//! containers, and only its own objects on the host.
 
 use std::fs::{self, File};
 

@@ -1,5 +1,5 @@
-//! What a container does to its own namespace decides its own fate and nobody else's, and DEL takes away what is the
-//! container's, whatever it has become, and nothing of another's.
+//! What a container does to its own namespace affects only itself, and DEL removes everything of the container,
+//! whatever it has become, and nothing of others.
 
 use std::time::Duration;
 

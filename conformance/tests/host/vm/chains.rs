@@ -1,4 +1,4 @@
-//! The lists that people run guests behind: what the guest reaches, and who reaches it.
+//! The lists that people use for virtual machines: what the guest reaches, and what reaches it.
 
 use std::net::IpAddr;
 use std::time::Duration;

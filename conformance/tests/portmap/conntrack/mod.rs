@@ -1,9 +1,9 @@
-//! UDP clients that keep their port are not sent to containers that are no more.
+//! Packets of UDP clients that keep their port are not sent to containers that no longer exist.
 //!
-//! The kernel asks the rules for the first packet of a connection alone, and UDP knows no end of
-//! one. What must be forgotten is what leads elsewhere by exactly the affected mappings: by
-//! protocol, port and address of the host. Anything else keeps the way it has, which shows in
-//! connections whose own rule is gone. Clients hold one socket each, so they keep their port.
+//! The kernel matches only the first packet of a connection against the rules, and UDP connections have no end. The
+//! connections to be deleted are those that lead elsewhere by exactly the affected mappings: by protocol, port and
+//! address of the host. All others keep their translation, which the tests see in connections whose own rule was
+//! deleted. Clients hold one socket each, so they keep their port.
 
 mod own;
 mod setup;

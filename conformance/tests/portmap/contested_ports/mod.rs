@@ -1,7 +1,7 @@
-//! Two containers with one port of the host: who gets the packets, and what is left of the other.
+//! Two containers with one host port: which of them gets the packets, and what is left of the other.
 //!
-//! The first rule that fits a packet wins, and that is the older container's: with the reference however dead it is. A
-//! server runs in one container at a time, so an answer says whose the port is.
+//! The first matching rule wins, which is the older container's: with the reference even if that container is dead. A
+//! server runs in one container at a time, so an answer shows who has the port.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

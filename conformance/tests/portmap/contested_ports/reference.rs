@@ -1,6 +1,6 @@
-//! One of two containers, or its DEL, is the reference's: whoever made the rules, the older ones come first.
+//! One of two containers, or its DEL, is the reference's: the older rules come first, whoever made them.
 //!
-//! Debian's reference knows iptables alone. For nftables its ADD and DEL are written down here, as scripts of `nft`.
+//! Debian's reference has only iptables. Its ADD and DEL for nftables are written here as scripts of `nft`.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! What stands in the table, as `nft` lists it.
+//! The content of the table, as `nft` lists it.
 //!
-//! Different from the reference: a rule of `hostports` and `masquerading` jumps to a chain that is the
-//! attachment's alone, so that the networks of a container are told apart; what is masqueraded is the
-//! container's network, and only what was translated, so that a neighbour gets its answers even where
-//! bridged packets pass no rules; conditions stand with the container, not in `prerouting` and `output`.
+//! In contrast to the reference, a rule of `hostports` and `masquerading` jumps to a chain of the attachment, so the
+//! networks of a container are separate; the container's network is masqueraded, and only translated packets, so a
+//! neighbour gets its answers even if bridged packets do not pass the rules; conditions are in the container's chain,
+//! not in `prerouting` and `output`.
 
 use cni_conformance::Sandbox;
 use serde_json::json;

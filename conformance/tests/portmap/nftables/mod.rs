@@ -1,7 +1,7 @@
-//! `backend: "nftables"` of portmap: the reference's table `cni_hostport`, with its defects repaired.
+//! `backend: "nftables"` of portmap: the reference's table `cni_hostport`, without its defects.
 //!
-//! The chains, their hooks and the comment of a rule, which is the container's ID, are the reference's;
-//! its CHECK counts our rules and its DEL deletes them. Where ours stand differently, a test says why.
+//! The chains, their hooks and the comment of a rule, which is the container's ID, are the reference's; its CHECK
+//! counts our rules and its DEL deletes them. Where ours differ, a test says why.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
-//! What the reference made is checked and deleted, and what we made is found by the reference.
+//! Rules of the reference are checked and deleted, and the reference finds ours.
 //!
-//! The reference's ADD is a script of `nft`, its DEL deletes the rules whose comment is the container's
-//! ID in three chains, its CHECK counts them. All three are written down here.
+//! The reference's ADD is a script of `nft`; its DEL deletes the rules whose comment is the container's ID in three
+//! chains; its CHECK counts them. All three are written here.
 
 use cni_conformance::{Sandbox, Standalone};
 use serde_json::json;

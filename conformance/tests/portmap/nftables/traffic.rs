@@ -1,7 +1,7 @@
-//! Who reaches a published port, under which source address, and what is left alone.
+//! Which clients reach a published port, with which source address, and what does not change.
 //!
-//! The sources are those of the iptables backend, so that the choice of a backend changes nothing. With
-//! the reference's nftables a neighbour gets no answer unless bridged packets pass the rules.
+//! The source addresses are those of the iptables back end, so the choice of a back end changes nothing. With the
+//! reference's nftables a neighbour gets no answer unless bridged packets pass the rules.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The parts of a host that break, how each is broken and mended, and what DEL comes to on each back end.
+//! The parts of a host that break, how each is broken and repaired, and the outcome of DEL on each back end.
 
 /// A cell of the table for a part that a back end does not have.
 pub const NOT_THERE: &str = "-";

@@ -16,35 +16,36 @@ use cni_model::plan::Step;
 const LENDER: &str = "host-device";
 
 /// Removes the interface of an earlier ADD of the attachment, which `now` is about to be added to, if no process can
-/// use it. An interface with a process stays; host-local then refuses the address.
-pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
-    let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(()) };
-    if earlier.maker == LENDER {
-        return Ok(());
+/// use it. An interface with a process stays; host-local then refuses the address. Returns whether nothing is left of the
+/// earlier ADD: its namespace has ended, or its interface has been removed.
+pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<bool, Error> {
+    match earlier.life(host) {
+        Life::Dead => return Ok(true),
+        Life::Unknown(_) => return Ok(false),
+        Life::Alive => {}
     }
-    if earlier.namespace.identity == now.identity || earlier.life(host) != Life::Alive {
-        return Ok(());
+    let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(false) };
+    if earlier.maker == LENDER || earlier.namespace.identity == now.identity {
+        return Ok(false);
     }
     match host.namespaces().numbered_link(number.value, link.index)? {
         NumberedLink::Link(found) if link.may_be(&found) => {}
-        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => return Ok(()),
+        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => return Ok(false),
     }
-    match host.namespaces().occupancy(number.value, link.index)? {
+    let reason = match host.namespaces().occupancy(number.value, link.index)? {
         Occupancy::Empty => {
             log::info!("removing the interface of a former ADD of {}: no process uses it", earlier.at.container);
-            let removed = host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index });
-            removed.map(drop).or_else(|error| {
-                log::warn!("the interface of a former ADD of {} stays: {}", earlier.at.container, error.in_full());
-                Ok(())
-            })
+            match host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }) {
+                Ok(_) => return Ok(true),
+                Err(error) => {
+                    log::warn!("the interface of a former ADD of {} stays: {}", earlier.at.container, error.in_full());
+                    return Ok(false);
+                }
+            }
         }
-        Occupancy::Occupied(path) => {
-            log::info!("the interface of a former ADD of {} stays: a process is in {path}", earlier.at.container);
-            Ok(())
-        }
-        Occupancy::Unknown(reason) => {
-            log::info!("the interface of a former ADD of {} stays: {reason}", earlier.at.container);
-            Ok(())
-        }
-    }
+        Occupancy::Occupied(path) => format!("a process is in {path}"),
+        Occupancy::Unknown(reason) => reason,
+    };
+    log::info!("the interface of a former ADD of {} stays: {reason}", earlier.at.container);
+    Ok(false)
 }

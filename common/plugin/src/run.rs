@@ -218,8 +218,8 @@ fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Re
     if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
 }
 
-/// Removes an earlier interface that no process can use, and records the attachment before ADD makes anything. So what
-/// a killed ADD has left is known to be dead when its namespace has ended.
+/// Removes an earlier interface that no process can use, and records the attachment before ADD makes anything, if nothing
+/// is left of an earlier ADD. So DEL and `gc` know the namespace of an ADD that is killed, or still at work.
 fn begin_interface(
     plugin: &dyn Plugin,
     request: &Request,
@@ -227,8 +227,10 @@ fn begin_interface(
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let at = request.attachment()?;
-    if let Some(earlier) = AttachmentRecord::find(&at, journal.host()) {
-        return abandoned::remove(&earlier, namespace, journal.host());
+    if let Some(earlier) = AttachmentRecord::find(&at, journal.host())
+        && !abandoned::remove(&earlier, namespace, journal.host())?
+    {
+        return Ok(());
     }
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
     write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal)

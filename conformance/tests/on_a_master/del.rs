@@ -1,5 +1,6 @@
 //! DEL leaves nothing, whatever was lost; GC and STATUS.
 
+use std::fs;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
@@ -183,5 +184,32 @@ fn status_names_what_add_could_not_do_without() {
         status(json!({"master": "none", "linkInContainer": true})).expect_success();
         world.sandbox.sh(&format!("ip link set {UPLINK} down"));
         status(json!({})).expect_error(plugin(kind), 51, &format!("master {UPLINK:?} is down"));
+    });
+}
+
+/// The record of the former ADD is of a namespace that has ended: it must not keep DEL from the new one.
+#[test]
+fn del_takes_away_what_a_killed_add_of_a_container_that_came_back_has_left() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
+        let path = with_script(&format!(
+            "[ $CNI_COMMAND = ADD ] || exit 0\n[ ! -e /run/kill ] || kill -9 $PPID\necho '{answer}'"
+        ));
+        let config = world.network(&json!({"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "script"}}));
+        let config = &config["plugins"][0];
+        let call = |verb, container: &Container| {
+            let call = Invocation::new(&world.sandbox, plugin(kind), verb);
+            call.container_id("c1").netns(container.path()).path(&path).config(config).run()
+        };
+        let first = world.sandbox.container("c1");
+        call(Verb::Add, &first).result();
+        first.remove();
+        let second = world.sandbox.container("c1");
+        fs::write("/run/kill", "").expect("write a file");
+        assert!(!call(Verb::Add, &second).succeeded(), "it is killed");
+        assert!(has_eth0(&second));
+        call(Verb::Del, &second).expect_success();
+        assert!(!has_eth0(&second));
     });
 }

@@ -23,6 +23,7 @@ mod pages;
 mod repair;
 mod safety;
 mod terminal;
+mod unlocked;
 
 /// The exit status of a verb that has found what it looks for.
 const FOUND: i32 = 3;

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::admin::{FOUND, Guest, Inhabitant, cache, forgotten, host, lose, tool};
 
-const OTHERS: &str = "/run/others";
+pub const OTHERS: &str = "/run/others";
 
 /// A process that ends with the test.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -25,13 +25,13 @@ impl Drop for Running {
 }
 
 /// Nomad's network with a plugin of others behind it, whose DEL writes `/run/called` and then waits for `/run/go`.
-struct SlowNetwork {
-    list: Value,
-    folder: PathBuf,
+pub struct SlowNetwork {
+    pub list: Value,
+    pub folder: PathBuf,
 }
 
 impl SlowNetwork {
-    fn new(sandbox: &Sandbox) -> Self {
+    pub fn new(sandbox: &Sandbox) -> Self {
         let folder = PathBuf::from("/run/all");
         fs::create_dir(&folder).expect("create a folder");
         fs::create_dir(OTHERS).expect("create a folder");
@@ -47,20 +47,20 @@ impl SlowNetwork {
         Self { list, folder }
     }
 
-    fn tool<'s>(&self, sandbox: &'s Sandbox) -> CniTool<'s> {
+    pub fn tool<'s>(&self, sandbox: &'s Sandbox) -> CniTool<'s> {
         CniTool::new(sandbox, &self.list).binaries(&self.folder)
     }
 }
 
-fn remove(sandbox: &Sandbox) -> Outcome {
+pub fn remove(sandbox: &Sandbox) -> Outcome {
     tool(sandbox, &["gc", "--remove", "--plugin-dir", OTHERS])
 }
 
-fn interfaces(container: &Container) -> Vec<String> {
+pub fn interfaces(container: &Container) -> Vec<String> {
     Network::observe(container).links.into_iter().map(|link| link.name).collect()
 }
 
-fn start_removal() -> Running {
+pub fn start_removal() -> Running {
     let mut command = Command::new(binaries::under_test().join("cni-plugins"));
     command.args(["gc", "--remove", "--plugin-dir", OTHERS]).stdout(Stdio::null());
     Running(command.spawn().expect("start gc"))

@@ -168,9 +168,11 @@ impl Inventory {
             if !is_settled(written) {
                 continue;
             }
-            let life = judge.life_of_lease(&cached.at, &addresses);
+            let mut life = judge.life_of_lease(&cached.at, &addresses);
             let calls = calls.get_or_insert_with(RunningCalls::observe);
-            if life != Life::Alive && !calls.contain(&cached.at, |name| can_work_on(&cached, name)) {
+            if life != Life::Alive {
+                let process = calls.find(&cached.at, |name| can_work_on(&cached, name));
+                life = process.map_or(life, |process| Life::Unknown(format!("{process} works on it")));
                 let file = result_cache::file(scope.directory(), &cached.at);
                 self.left.push(Left { cached, source: Source::Leases { addresses, written }, file, life });
             }

@@ -24,6 +24,8 @@ pub struct RunningCalls(Vec<Call>);
 /// A process that has the environment of a plugin.
 #[derive(Debug)]
 struct Call {
+    /// The number of the process.
+    pid: String,
     /// The file names of its program, and of the script that this runs.
     programs: Vec<String>,
     environment: Vec<u8>,
@@ -44,20 +46,22 @@ impl RunningCalls {
         let calls = folders.filter_map(|folder| {
             let environment = fs::read(folder.join("environ")).ok()?;
             let counts = names(&environment, "CNI_COMMAND") && host_of(&folder) == host && is_roots(&folder);
-            counts.then(|| Call { programs: programs(&folder), environment })
+            let pid = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            counts.then(|| Call { pid, programs: programs(&folder), environment })
         });
         Self(calls.collect())
     }
 
-    /// Whether a plugin works on an interface of this name of the container.
-    pub fn contain(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> bool {
-        self.0.iter().any(|call| call.is_about(at) && call.runs(&is_plugin))
+    /// Looks for a plugin that works on an interface of this name of the container. Returns how the process is called in
+    /// messages: anybody who may start processes of root can make one that seems to be a plugin.
+    pub fn find(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> Option<String> {
+        self.0.iter().filter(|call| call.is_about(at)).find_map(|call| call.name(&is_plugin))
     }
 
-    /// Whether a plugin deletes an interface of this name of the container.
-    pub fn delete(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> bool {
+    /// The same for a plugin that deletes such an interface.
+    pub fn find_deletion(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> Option<String> {
         let deletes = |call: &&Call| has(&call.environment, "CNI_COMMAND", "DEL");
-        self.0.iter().filter(deletes).any(|call| call.is_about(at) && call.runs(&is_plugin))
+        self.0.iter().filter(deletes).filter(|call| call.is_about(at)).find_map(|call| call.name(&is_plugin))
     }
 }
 
@@ -67,8 +71,10 @@ impl Call {
             && has(&self.environment, "CNI_IFNAME", at.ifname.as_str())
     }
 
-    fn runs(&self, is_plugin: impl Fn(&str) -> bool) -> bool {
-        self.programs.iter().any(|program| is_plugin(program))
+    /// Its name in messages, if it runs a plugin.
+    fn name(&self, is_plugin: impl Fn(&str) -> bool) -> Option<String> {
+        let plugin = self.programs.iter().find(|program| is_plugin(program))?;
+        Some(format!("process {} ({plugin})", self.pid))
     }
 }
 
@@ -200,6 +206,10 @@ mod tests {
         RunningCalls::of(processes.path())
     }
 
+    fn contains(calls: &RunningCalls, at: &Attachment) -> bool {
+        calls.find(at, |name| name == "bridge").is_some()
+    }
+
     /// What only root can set up: the folders are root's.
     mod as_root {
         use super::*;
@@ -208,20 +218,22 @@ mod tests {
         fn the_environments_of_processes_say_whose_del_is_under_way() {
             let is_plugin = |name: &str| name == "bridge";
             let about = |environment| Shown { environment, ..BRIDGE };
-            assert!(seen(&BRIDGE).contain(&at("c1"), is_plugin) && seen(&BRIDGE).delete(&at("c1"), is_plugin));
-            assert!(!seen(&BRIDGE).contain(&at("c"), is_plugin));
+            let named = Some("process 17 (bridge)".to_owned());
+            assert_eq!(seen(&BRIDGE).find(&at("c1"), is_plugin), named);
+            assert_eq!(seen(&BRIDGE).find_deletion(&at("c1"), is_plugin), named);
+            assert!(!contains(&seen(&BRIDGE), &at("c")));
             let added = seen(&about("CNI_COMMAND=ADD\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth0\0"));
-            assert!(added.contain(&at("c1"), is_plugin) && !added.delete(&at("c1"), is_plugin));
+            assert_eq!([added.find(&at("c1"), is_plugin), added.find_deletion(&at("c1"), is_plugin)], [named, None]);
             for other in ["PATH=/bin\0", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth1\0"] {
-                assert!(!seen(&about(other)).contain(&at("c1"), is_plugin), "{other}");
+                assert!(!contains(&seen(&about(other)), &at("c1")), "{other}");
             }
-            assert!(!seen(&Shown { host: "net:[2]", ..BRIDGE }).contain(&at("c1"), is_plugin), "another host's");
-            assert!(!RunningCalls::of(Path::new("/nowhere")).contain(&at("c1"), is_plugin));
+            assert!(!contains(&seen(&Shown { host: "net:[2]", ..BRIDGE }), &at("c1")), "another host's");
+            assert!(!contains(&RunningCalls::of(Path::new("/nowhere")), &at("c1")));
         }
 
         #[test]
         fn only_processes_of_root_that_run_a_plugins_file_count() {
-            let counts = |shown: &Shown<'_>| seen(shown).contain(&at("c1"), |name| name == "bridge");
+            let counts = |shown: &Shown<'_>| contains(&seen(shown), &at("c1"));
             for (exe, cmdline) in [
                 ("/opt/cni/bin/bridge (deleted)", ""),
                 ("/usr/bin/dash", "/bin/sh\0/opt/cni/bin/bridge\0"),

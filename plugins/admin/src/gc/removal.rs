@@ -2,9 +2,11 @@
 //!
 //! Time goes by between the look at all of the machine and the removal of the last remnant, and a runtime may add an
 //! attachment of the same name meanwhile. So each is judged again under its lock, which ADD waits for, and before each
-//! DEL: an ADD gives up waiting when a plugin of others takes long.
+//! DEL: an ADD gives up waiting, and goes on without the lock, when a plugin of others takes long.
 
-use crate::plugin_calls::WatchedCalls;
+use std::time::{Duration, Instant};
+
+use crate::plugin_calls::{RunningCalls, WatchedCalls};
 use cni_core::error::Error;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
@@ -17,6 +19,9 @@ use crate::calls::{Caller, PluginFolders, can_work_on};
 use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Left};
 use crate::life::Judge;
+
+/// How long the lock is held before an ADD may have given up waiting for it, with a margin.
+const PATIENCE_OF_ADD: Duration = Duration::from_secs(9);
 
 /// Something that is left of a container, or may be.
 pub enum Remnant {
@@ -116,6 +121,7 @@ impl Remover {
     /// The lock of the attachment is held. A plugin that fails does not keep the others. The runtime would try a DEL
     /// that has failed again, so the attachment stays known then.
     fn remove_locked(&mut self, remnant: &Remnant) -> Fate {
+        let locked = Instant::now();
         if let Some(fate) = self.changed(remnant) {
             return fate;
         }
@@ -123,7 +129,7 @@ impl Remover {
         let record = self.judge.record(&cached.at);
         for (index, config) in cached.plugins.iter().rev().enumerate() {
             if index > 0
-                && let Some(fate) = self.lives_again(remnant)
+                && let Some(fate) = self.lives_again(remnant, locked)
             {
                 return fate;
             }
@@ -131,10 +137,10 @@ impl Remover {
             failures.extend(deleted.err().map(|problem| format!("{}: {problem}", config.kind)));
         }
         if failures.is_empty() {
-            return self.forget(remnant);
+            return self.forget(remnant, locked);
         }
-        // The DEL of the interface has removed the record, by which the next call judges.
-        if let Some(record) = record
+        // The DEL of the interface has removed the record, by which the next call judges. An ADD may have written another.
+        if let Some(record) = record.filter(|_| self.judge.life_by_record(&cached.at).is_none())
             && let Err(error) = self.caller.host().and_then(|host| host.apply(&record.write()))
         {
             failures.push(error_line(&error));
@@ -143,8 +149,8 @@ impl Remover {
     }
 
     /// Removes the file of the cache that was judged, and the record of the attachment, which plugins of others leave.
-    fn forget(&mut self, remnant: &Remnant) -> Fate {
-        if let Some(fate) = self.lives_again(remnant) {
+    fn forget(&mut self, remnant: &Remnant, locked: Instant) -> Fate {
+        if let Some(fate) = self.lives_again(remnant, locked) {
             return fate;
         }
         if let Remnant::Known(one) = remnant
@@ -163,8 +169,8 @@ impl Remover {
     /// What becomes of a remnant that is not what it was when it was found.
     fn changed(&mut self, remnant: &Remnant) -> Option<Fate> {
         let cached = remnant.cached();
-        if self.calls.now().contain(&cached.at, |name| can_work_on(cached, name)) {
-            return Some(Fate::Kept("a plugin works on it".to_owned()));
+        if let Some(process) = self.calls.now().find(&cached.at, |name| can_work_on(cached, name)) {
+            return Some(worked_on(&process));
         }
         match (remnant.is_current(), remnant) {
             (Ok(true), Remnant::Known(_)) => fate_of(self.judge.at_once(cached)),
@@ -174,9 +180,17 @@ impl Remover {
         }
     }
 
-    /// What becomes of a remnant whose attachment has been added again since the removal began. Its record goes with the
-    /// DEL of the plugin that has made the interface, and then the cache alone can tell.
-    fn lives_again(&mut self, remnant: &Remnant) -> Option<Fate> {
+    /// What becomes of a remnant whose attachment has been added again since the removal began, or is being added without the
+    /// lock, which was taken at `locked`. Its record goes with the DEL of the plugin that has made the interface, and then
+    /// the cache alone can tell.
+    fn lives_again(&mut self, remnant: &Remnant, locked: Instant) -> Option<Fate> {
+        if locked.elapsed() > PATIENCE_OF_ADD {
+            let cached = remnant.cached();
+            let process = RunningCalls::observe().find(&cached.at, |name| can_work_on(cached, name));
+            if let Some(process) = process {
+                return Some(worked_on(&process));
+            }
+        }
         let is_current = match remnant {
             Remnant::Known(_) => remnant.is_current(),
             // Its leases go with the DELs.
@@ -197,6 +211,10 @@ fn fate_of(life: Option<Life>) -> Option<Fate> {
         Life::Alive => Some(Fate::Kept("it lives again".to_owned())),
         Life::Unknown(why) => Some(Fate::Unclear(why)),
     }
+}
+
+fn worked_on(process: &str) -> Fate {
+    Fate::Kept(format!("{process} works on it"))
 }
 
 fn added_again() -> Fate {

@@ -26,6 +26,8 @@ use crate::calls::can_work_on;
 use crate::delegates::resolved;
 use crate::life::{has_interface, has_signs};
 
+const DELETING: &str = "the runtime is deleting the attachment";
+
 /// A plugin of the list that this binary contains, and its call.
 struct Ours {
     plugin: &'static dyn Plugin,
@@ -159,8 +161,11 @@ impl<'a> Case<'a> {
     /// When that cannot be told.
     pub fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
         let at = &self.cached.at;
-        if exclusion::is_being_deleted(at, host)? || self.is_deleted_by_others() {
-            return Ok(Some("the runtime is deleting the attachment".to_owned()));
+        if exclusion::is_being_deleted(at, host)? {
+            return Ok(Some(DELETING.to_owned()));
+        }
+        if let Some(process) = self.find_deletion_by_others() {
+            return Ok(Some(format!("{DELETING}: {process}")));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
             return Ok(Some(RepairError::Deleted.to_string()));
@@ -194,8 +199,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn is_deleted_by_others(&self) -> bool {
-        self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(&self.cached, name))
+    fn find_deletion_by_others(&self) -> Option<String> {
+        self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
     }
 }
 

@@ -44,7 +44,7 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
     while !watched.is_empty() {
         thread::sleep(pause);
         let running = RunningCalls::observe();
-        let is_going = |one: &PutBack| running.contain(&one.cached.at, |name| can_work_on(&one.cached, name));
+        let is_going = |one: &PutBack| running.find(&one.cached.at, |name| can_work_on(&one.cached, name)).is_some();
         let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
             if let Some(outcome) = one.take_back() {

@@ -1,0 +1,123 @@
+//! `gc --remove` beside plugins that do not wait for its lock: an ADD waits for ten seconds at most and then goes on, and a
+//! process may only look like a plugin.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Outcome, script};
+use serde_json::{Value, json};
+
+use crate::admin::safety::{OTHERS, Running, SlowNetwork, interfaces, remove, start_removal};
+use crate::admin::{Guest, Inhabitant, cache, forgotten, host, lose, tool};
+
+/// An IPAM plugin of others, whose ADD writes `/run/adding` and then waits for `/run/ipam-go`.
+fn install_slow_ipam(slow: &mut SlowNetwork) {
+    let answer = json!({"cniVersion": "1.0.0", "ips": [{"address": "172.26.64.9/20"}]});
+    let plugin = format!(
+        "cat >/dev/null; test \"$CNI_COMMAND\" != DEL || touch /run/released\n\
+         test \"$CNI_COMMAND\" != ADD || {{ touch /run/adding; while ! test -e /run/ipam-go; do sleep 0.01; done; \
+         echo '{answer}'; }}\n"
+    );
+    for folder in [&slow.folder, Path::new(OTHERS)] {
+        script::install(&folder.join("slow-ipam"), &plugin);
+    }
+    slow.list["plugins"][0]["ipam"] = json!({"type": "slow-ipam"});
+}
+
+/// The DEL of a plugin of others takes so long that the ADD goes on without the lock, and is at work when gc comes to the
+/// next plugin.
+#[test]
+fn a_container_that_is_being_added_without_the_lock_stays() {
+    let sandbox = host();
+    let mut slow = SlowNetwork::new(&sandbox);
+    install_slow_ipam(&mut slow);
+    fs::write("/run/ipam-go", "").expect("let the IPAM plugin end");
+    slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
+    lose(&sandbox, "again");
+    ["/run/ipam-go", "/run/adding"].iter().for_each(|file| fs::remove_file(file).expect("remove a file"));
+    let mut gc = start_removal();
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    let again = sandbox.container("again");
+    let add = slow.tool(&sandbox).prepare("add", again.path());
+    let added = thread::scope(|scope| {
+        let adding = scope.spawn(|| add.run());
+        wait_until("ADD asks for an address", || Path::new("/run/adding").exists());
+        fs::write("/run/go", "").expect("let the plugin end");
+        wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+        let is_released = Path::new("/run/released").exists();
+        fs::write("/run/ipam-go", "").expect("let the IPAM plugin end");
+        let added = adding.join().expect("ADD ends");
+        assert!(!is_released, "gc has released the address that is being given");
+        added
+    });
+    added.expect_success();
+    assert_eq!(interfaces(&again), ["lo", "eth0"]);
+    assert_eq!(cache().len(), 1);
+}
+
+/// gc keeps the record of a dead container that it could not remove. The record of one that was added meanwhile is newer.
+#[test]
+fn a_removal_that_fails_does_not_replace_the_record_of_a_new_container() {
+    let sandbox = host();
+    let mut slow = SlowNetwork::new(&sandbox);
+    slow.list["plugins"].as_array_mut().expect("plugins").reverse();
+    let failing = "cat >/dev/null; test \"$CNI_COMMAND\" != ADD || echo '{\"cniVersion\": \"1.0.0\"}'\n\
+                   test \"$CNI_COMMAND\" != DEL || { touch /run/called; \
+                   while ! test -e /run/go; do sleep 0.01; done; exit 1; }\n";
+    for folder in [&slow.folder, Path::new(OTHERS)] {
+        script::install(&folder.join("other"), failing);
+    }
+    slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
+    lose(&sandbox, "again");
+    let mut gc = start_removal();
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    let again = sandbox.container("again");
+    slow.tool(&sandbox).add(&again).expect_success();
+    fs::write("/run/go", "").expect("let the plugin end");
+    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    let inhabitant = Inhabitant::of(&again);
+    sandbox.sh("ip netns del again");
+    assert_eq!(remove(&sandbox).stdout(), "nothing is left over\n");
+    let inside = sandbox.exec(&["nsenter", "-t", &inhabitant.0.id().to_string(), "-n", "ip", "-brief", "link"]);
+    assert!(inside.stdout.contains("eth0"), "{}", inside.stdout);
+}
+
+/// Starts a process of root that has name and environment of a plugin.
+fn pretend(container: &str) -> Running {
+    let mut command = Command::new("/run/pretending/bridge");
+    command.arg("600").env_clear();
+    command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container), ("CNI_IFNAME", "eth0")]);
+    Running(command.spawn().expect("start a program"))
+}
+
+#[track_caller]
+fn names(said: &Outcome, outcome: &str, process: &Running) {
+    let words = format!("eth0: {outcome}: process {} (bridge) works on it", process.0.id());
+    assert!(said.stdout().contains(&words), "must say {words:?}: {said}");
+}
+
+/// Such a process, in a container with the host's network for example, keeps gc from removing a dead container. It is named.
+#[test]
+fn a_process_that_keeps_a_dead_container_is_named() {
+    let sandbox = host();
+    Guest::add(&sandbox, "known", 8080);
+    let entry: Value = serde_json::from_slice(&fs::read(&cache()[0]).expect("read the entry")).expect("JSON");
+    let known = entry["containerId"].as_str().expect("a name");
+    lose(&sandbox, "known");
+    let leased = forgotten(&sandbox, "leased", 8081);
+    fs::create_dir("/run/pretending").expect("create a folder");
+    fs::copy("/usr/bin/sleep", "/run/pretending/bridge").expect("copy a program");
+    {
+        let [of_known, of_leased] = [known, &leased].map(pretend);
+        names(&tool(&sandbox, &["gc"]), "unclear", &of_leased);
+        let removed = remove(&sandbox);
+        names(&removed, "kept", &of_known);
+        names(&removed, "unclear", &of_leased);
+    }
+    let removed = remove(&sandbox);
+    removed.expect_success();
+    assert_eq!(removed.stdout().matches("eth0: removed").count(), 2, "{removed}");
+}

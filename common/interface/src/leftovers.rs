@@ -17,7 +17,7 @@ use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::{verify, veth};
+use crate::{moved_on, verify, veth};
 
 /// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
 /// follows the process number. And root in the container may have made any interface, under any name.
@@ -140,23 +140,50 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
 /// Removes the link that ADD made in the container, even under another name, and what a killed ADD left under its
 /// temporary name. A link of another kind is not removed. Without a record, neither is a link with another MAC address
 /// and other addresses than in the result of ADD: a path such as `/proc/<pid>/ns/net` may lead to another container by
-/// now. If the runtime has lost a namespace that still exists, the link is removed by the namespace's number. A missing
-/// interface or namespace is success.
+/// now. If the runtime has lost a namespace that still exists, the link is removed by the namespace's number. A link
+/// that the container has moved on is searched elsewhere. A missing interface or namespace is success.
 ///
 /// # Errors
 /// If the namespace exists and cannot be entered, or the kernel refuses; all parts are tried.
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let record = AttachmentRecord::find(&at, host);
-    if !is_reached(request, host)? {
-        return record.map_or(Ok(()), |record| remove_lost_child(kind, &record, host));
+    let is_reached = is_reached(request, host)?;
+    let mut removal = Removal::new(host);
+    let found = match &record {
+        _ if is_reached => remove_reached_child(kind, request, record.as_ref(), &mut removal),
+        Some(record) => removal.attempt(|host| remove_numbered_child(kind, record, host)),
+        None => None,
+    };
+    if let (Some(record), Some(ChildPlace::Elsewhere)) = (&record, found) {
+        removal.attempt(|host| moved_on::remove(kind, record, request, host));
     }
-    let recorded = record.as_ref().and_then(|record| record.link.as_ref());
+    removal.finish()
+}
+
+/// Where the link of a record was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChildPlace {
+    /// In the recorded namespace.
+    Inside,
+    /// Not there: the container has deleted it or moved it on.
+    Elsewhere,
+}
+
+/// The same for a namespace that is entered. Returns where the link was; `None` if that is unknown.
+fn remove_reached_child(
+    kind: &'static str,
+    request: &Request,
+    record: Option<&AttachmentRecord>,
+    removal: &mut Removal<'_>,
+) -> Option<ChildPlace> {
+    let at = removal.attempt(|_| Ok(request.attachment()?))?;
+    let recorded = record.and_then(|record| record.link.as_ref());
     let is_ours = |link: &Link, host: &mut dyn Host| {
         let is_kind = link.kind.as_deref() == Some(kind);
         Ok(is_kind && recorded.map_or_else(|| may_be_told(link, request, &at, host), |own| Ok(own.may_be(link)))?)
     };
-    let mut removal = Removal::new(host);
+    let is_in_place = recorded.and_then(|recorded| removal.attempt(|host| moved_on::is_in_place(recorded, host)));
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
         let found = removal.attempt(|host| host.link(Ns::Container, &name)).flatten();
         if found.is_some_and(|link| removal.attempt(|host| is_ours(&link, host)) == Some(true)) {
@@ -166,7 +193,7 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
     if let Some(recorded) = recorded.filter(|link| link.kind == kind) {
         removal.attempt(|host| remove_recorded(recorded, host));
     }
-    removal.finish()
+    is_in_place.map(|is_in_place| if is_in_place { ChildPlace::Inside } else { ChildPlace::Elsewhere })
 }
 
 /// The link that was recorded, which the container may have renamed.
@@ -180,16 +207,41 @@ fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<(), E
     }
 }
 
-fn remove_lost_child(kind: &'static str, record: &AttachmentRecord, host: &mut dyn Host) -> Result<(), Error> {
-    let (Some(link), Some(number)) = (&record.link, record.namespace.number) else { return Ok(()) };
+/// Removes the links of a plugin that attachments to a network have, but for the valid ones: their namespaces may live.
+///
+/// # Errors
+/// The first failure; all is tried.
+pub fn remove_invalid_children(
+    kind: &'static str,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
+    let mut removal = Removal::new(host);
+    let records = removal.attempt(|host| AttachmentRecord::all(host.records())).unwrap_or_default();
+    for record in records.iter().filter(|record| record.at.network == *network && !is_valid(&record.at)) {
+        removal.attempt(|host| remove_numbered_child(kind, record, host));
+    }
+    removal.finish()
+}
+
+/// Removes the recorded link from its namespace by the number of that. Returns whether it was there.
+fn remove_numbered_child(
+    kind: &'static str,
+    record: &AttachmentRecord,
+    host: &mut dyn Host,
+) -> Result<ChildPlace, Error> {
+    let (Some(link), Some(number)) = (&record.link, record.namespace.number) else { return Ok(ChildPlace::Inside) };
     if link.kind != kind || record.life(host) != Life::Alive {
-        return Ok(());
+        return Ok(ChildPlace::Elsewhere);
     }
     match host.namespaces().numbered_link(number.value, link.index)? {
         NumberedLink::Link(found) if link.may_be(&found) => {
-            host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }).map(drop)
+            host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index })?;
+            Ok(ChildPlace::Inside)
         }
-        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(()),
+        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(ChildPlace::Elsewhere),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod kinds;
 pub mod leftovers;
 pub mod masquerade;
+mod moved_on;
 pub mod naming;
 pub mod network;
 pub mod result;

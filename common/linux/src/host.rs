@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -13,7 +14,7 @@ use cni_kernel::netns::Netns;
 use cni_kernel::sysctl;
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
-use cni_model::netns::{NamespaceNumber, NetnsError, NumberedLink, Occupancy};
+use cni_model::netns::{NamespaceNumber, NetnsError, NetnsView, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
@@ -177,6 +178,10 @@ impl NamespaceState for LinuxHost {
 
     fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error> {
         inhabitants::occupancy(number, index, self.socket(Ns::Host)?)
+    }
+
+    fn survey(&mut self) -> Rc<[NetnsView]> {
+        self.surveyed()
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {

@@ -18,6 +18,7 @@ mod latecomer;
 mod locks;
 pub mod logger;
 mod machine;
+pub mod netns_survey;
 pub mod nftables;
 mod observe;
 pub mod output;

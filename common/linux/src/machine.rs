@@ -11,12 +11,13 @@ use cni_core::request::Request;
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
-use cni_model::netns::NetnsError;
+use cni_model::netns::{NetnsError, NetnsView};
 use cni_model::plan::Ns;
 
 use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
 use crate::locks::Locks;
+use crate::netns_survey::NetnsSurvey;
 use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
@@ -81,6 +82,9 @@ pub struct LinuxHost {
     pub(crate) locks: Locks,
     /// Calls delegates that are part of this program.
     pub(crate) contained: Option<ContainedPlugins>,
+    /// What was seen in the namespaces of the machine. `gc` asks for each of many containers, whose namespaces had all
+    /// ended before.
+    survey: Option<Rc<[NetnsView]>>,
 }
 
 impl LinuxHost {
@@ -95,6 +99,7 @@ impl LinuxHost {
             records: RunRecords::default(),
             locks: Locks::default(),
             contained: None,
+            survey: None,
         })
     }
 
@@ -114,7 +119,8 @@ impl LinuxHost {
 
     /// Opens everything anew, under the locks that are held: nothing of what has failed is used again.
     pub fn reopened(self, request: &Request) -> Result<Self, Error> {
-        Ok(Self { locks: self.locks, contained: self.contained, ..Self::new(request)? })
+        let Self { locks, contained, survey, .. } = self;
+        Ok(Self { locks, contained, survey, ..Self::new(request)? })
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
@@ -163,6 +169,16 @@ impl LinuxHost {
         let is_own = self.host.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
         self.asked = Some((path.to_owned(), netns));
         Ok(is_own)
+    }
+
+    /// What is in the namespaces of the machine, or was when it was asked first.
+    pub(crate) fn surveyed(&mut self) -> Rc<[NetnsView]> {
+        let take = || {
+            let NetnsSurvey { views, gaps } = NetnsSurvey::take();
+            gaps.text().inspect(|gaps| log::info!("not every network namespace of the machine can be seen: {gaps}"));
+            Rc::from(views)
+        };
+        Rc::clone(self.survey.get_or_insert_with(take))
     }
 
     /// Asks a daemon, which gets the container's namespace if the call says so.

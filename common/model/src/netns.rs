@@ -2,7 +2,7 @@
 
 use cni_core::error::{Code, Failure};
 
-use crate::link::Link;
+use crate::link::{Address, Link};
 
 /// A network namespace that cannot be worked in.
 #[derive(Debug, thiserror::Error)]
@@ -66,4 +66,17 @@ pub enum Occupancy {
     Empty,
     /// Not all processes can be seen, for this reason.
     Unknown(String),
+}
+
+/// What was seen in a network namespace of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetnsView {
+    /// Paths that lead to it by way of processes; none where only its number is known.
+    pub paths: Vec<String>,
+    /// What distinguishes it from all others, if the kernel says so.
+    pub identity: Option<String>,
+    /// Its links.
+    pub links: Vec<Link>,
+    /// The addresses of all of them.
+    pub addresses: Vec<Address>,
 }

@@ -189,7 +189,8 @@ mod tests {
         let at = owner::parse(&mut "net ctr eth0".split(' ')).expect("an attachment");
         let number = Some(NamespaceNumber { value: 17, is_unique: true });
         let namespace = RecordedNamespace { identity: "boot:1".to_owned(), number, path: "/run/netns/a b".to_owned() };
-        let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned() };
+        let link =
+            RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
         for link in [None, Some(link)] {
             let record =
                 AttachmentRecord { at: at.clone(), maker: "bridge".to_owned(), namespace: namespace.clone(), link };

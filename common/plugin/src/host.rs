@@ -10,7 +10,7 @@ use cni_core::names::IfName;
 use cni_core::request::{Command, Request};
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, Link};
-use cni_model::netns::NetnsError;
+use cni_model::netns::{NetnsError, NetnsView};
 use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -129,6 +129,19 @@ impl dyn Host + '_ {
     /// The link through which packets to an address leave; `None` without a route.
     pub fn link_towards(&mut self, ns: Ns, address: IpAddr) -> Result<Option<Link>, Error> {
         Ok(self.links(ns, LinkQuery::Towards(address))?.pop())
+    }
+
+    /// Enters a namespace of a survey by the first of its paths that still leads there. Returns that path; `None` if there is
+    /// none by now.
+    pub fn enter_view<'v>(&mut self, view: &'v NetnsView) -> Result<Option<&'v str>, Error> {
+        for path in &view.paths {
+            match self.enter(path) {
+                Ok(()) if self.namespaces().identity(Ns::Container)? == view.identity => return Ok(Some(path)),
+                Ok(()) | Err(NetnsError::Gone { .. }) => {}
+                Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// Carries out the steps of a plan, up to the first that fails. It undoes nothing; the

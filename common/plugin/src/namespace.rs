@@ -157,13 +157,18 @@ pub struct RecordedLink {
     pub kind: String,
     /// Its link-layer address when it was recorded; empty where it has none.
     pub mac: String,
+    /// The index of its master on the host, for a link that has one there; records of earlier versions have none.
+    pub parent: Option<u32>,
 }
 
 impl RecordedLink {
     /// The recorded properties of a link.
     pub fn of(link: &Link) -> Self {
         let mac = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-        Self { index: link.index, kind: link.kind.clone().unwrap_or_default(), mac }
+        // The host's end shows whose a veth is.
+        let has_master = link.peer_netns.is_some() && link.kind.as_deref() != Some("veth");
+        let parent = link.peer.filter(|_| has_master);
+        Self { index: link.index, kind: link.kind.clone().unwrap_or_default(), mac, parent }
     }
 
     /// Whether a link of the container is this one, under any name. Its MAC address may have changed since, so index
@@ -174,21 +179,23 @@ impl RecordedLink {
 
     /// Whether a link of any namespace is this one.
     fn is(&self, link: &Link) -> bool {
-        *self == Self::of(link) && !self.mac.is_empty()
+        self.may_be(link) && self.mac == Self::of(link).mac && !self.mac.is_empty()
     }
 
     /// Reads what is displayed.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (index, kind, mac) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
-        Some(Self { index, kind: kind.to_owned(), mac: mac.to_owned() })
+        let parent = words.next().map(str::parse).transpose().ok()?;
+        Some(Self { index, kind: kind.to_owned(), mac: mac.to_owned(), parent })
     }
 }
 
 impl fmt::Display for RecordedLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { index, kind, mac } = self;
-        write!(f, "{index} {kind} {mac}")
+        let Self { index, kind, mac, parent } = self;
+        write!(f, "{index} {kind} {mac}")?;
+        parent.map_or(Ok(()), |parent| write!(f, " {parent}"))
     }
 }
 
@@ -216,11 +223,23 @@ mod tests {
 
     #[test]
     fn a_link_is_read_back() {
-        for (kind, mac) in [("veth", "0a:58:0a:01:02:03"), ("", "")] {
-            let link = RecordedLink { index: 7, kind: kind.to_owned(), mac: mac.to_owned() };
+        for (kind, mac, parent) in [("veth", "0a:58:0a:01:02:03", None), ("", "", None), ("ipvlan", "", Some(3))] {
+            let link = RecordedLink { index: 7, kind: kind.to_owned(), mac: mac.to_owned(), parent };
             assert_eq!(RecordedLink::parse(&link.to_string()), Some(link));
         }
-        assert_eq!(["", "7", "7 veth", "x veth 0a"].map(RecordedLink::parse), [None, None, None, None]);
+        assert_eq!(["", "7", "7 veth", "x veth 0a", "7 veth 0a x"].map(RecordedLink::parse), [const { None }; 5]);
+    }
+
+    #[test]
+    fn only_the_master_of_a_child_on_the_host_is_recorded() {
+        let link = Link { index: 7, peer: Some(3), ..Link::default() };
+        let parent = |kind: &str, peer_netns| {
+            RecordedLink::of(&Link { kind: Some(kind.to_owned()), peer_netns, ..link.clone() }).parent
+        };
+        assert_eq!(
+            [parent("macvlan", Some(0)), parent("macvlan", None), parent("veth", Some(0))],
+            [Some(3), None, None]
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Questions about the network namespaces of containers.
 
+use std::rc::Rc;
+
 use cni_core::error::Error;
 use cni_model::link::{Address, Link};
-use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
+use cni_model::netns::{NamespaceNumber, NetnsView, NumberedLink, Occupancy};
 use cni_model::plan::Ns;
 
 /// Questions about the namespaces of containers.
@@ -34,4 +36,8 @@ pub trait NamespaceState {
 
     /// Looks for a process in the namespace of a number, in which a link has this index.
     fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error>;
+
+    /// Looks into every network namespace of the machine that a process is in or holds open, or that is mounted. Those that
+    /// cannot be seen are missing. The machine is looked at once: later answers are the same.
+    fn survey(&mut self) -> Rc<[NetnsView]>;
 }

@@ -6,14 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
+use cni_core::names::IfName;
 use cni_core::request::{Command, Request};
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_model::netns::NetnsError;
-use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
+use cni_model::netns::{NamespaceNumber, NetnsView, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
@@ -205,6 +207,13 @@ impl FakeHost {
     pub fn add_address(&mut self, ns: Ns, name: &str, address: Address) {
         let space = self.space(ns).expect("the namespace was entered");
         self.kernel.find_mut(&space, name).expect("a link").addresses.push(address);
+    }
+
+    /// Moves a link on from the container that was entered to another one, as root in a container may.
+    pub fn move_on(&mut self, name: &str, to: &str) {
+        let from = self.space(Ns::Container).expect("the namespace was entered");
+        let name = IfName::parse(name).expect("a name");
+        self.kernel.relocate(&from, &Space::container(to), &name, &name);
     }
 
     /// Changes a link behind the back of the plugins.
@@ -557,6 +566,10 @@ impl NamespaceState for FakeHost {
             Some(FakeContainer::Closed) => Occupancy::Unknown("not all processes can be seen".to_owned()),
             Some(FakeContainer::Unnamed | FakeContainer::Gone) | None => Occupancy::Empty,
         })
+    }
+
+    fn survey(&mut self) -> Rc<[NetnsView]> {
+        self.kernel.views().into()
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {

@@ -67,7 +67,7 @@ pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() ->
         host.apply(&record.write()).expect("recorded");
         host
     };
-    let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned() };
+    let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
     for (mut host, code, want) in [
         (machine(), Code::TryAgain, "ADD DEL"),
         (machine(), Code::AddressHeld, "ADD"),

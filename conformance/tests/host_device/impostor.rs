@@ -40,16 +40,51 @@ fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
     assert_eq!((link.up, link.controller.as_deref()), (false, None));
 }
 
-/// The host still has the other end, so the interface exists.
+/// The host still has the other end, so the interface exists, and is found where the container has hidden it.
 #[test]
 fn a_veth_that_replaces_a_hidden_one_stays_in_the_container() {
     let host = host(by_name());
+    let before = host.state();
     let (container, attachment) = host.add("id1");
     let (hidden, index) = (host.sandbox.container("hidden"), index_of_interface(&container));
     container.sh(&format!("ip link set eth0 netns {}", hidden.name()));
     put_in_its_place(&container, index, "veth peer name tail");
-    says(&host.runtime().del(&attachment), "eth0 stays in the container namespace: it is not ens1");
-    assert!(has(&container, "eth0") && !has(host.sandbox.host(), "ens1"));
+    let deleted = host.runtime().del(&attachment);
+    says(&deleted, "eth0 stays in the container namespace: it is not ens1");
+    says(&deleted, "the container has moved ens1 on: it is given back from ");
+    assert!(has(&container, "eth0") && !has(&hidden, "eth0"));
+    host.is_as_before(&before, &[]);
+}
+
+/// Root of the container has changed all that it can: nothing but the other end tells the interface from others.
+#[test]
+fn an_interface_that_the_container_has_moved_on_comes_back() {
+    let deeds = [("as it was", "true"), ("changed", "ip link set eth0 alias x address 02:00:00:00:00:77 name y")];
+    for_each(deeds, |deed| {
+        let host = host(by_name());
+        let (container, attachment) = host.add("id1");
+        let hidden = host.sandbox.container("hidden");
+        container.sh("ip link set eth0 netns hidden index 99");
+        hidden.sh(deed);
+        container.remove();
+        says(&host.runtime().del(&attachment), "the container has moved ens1 on: it is given back from ");
+        let network = Network::observe(host.sandbox.host());
+        let link = network.link("ens1").expect("back");
+        assert_eq!((link.up, link.controller.is_some()), (true, true));
+        host.del(&attachment);
+    });
+}
+
+/// Nothing tells it from interfaces that others have made.
+#[test]
+fn del_says_that_an_interface_is_lost() {
+    let host = host(by_name());
+    host.sandbox.sh("ip link del ens1");
+    host.sandbox.sh("ip link add ens1 type ifb");
+    let (container, attachment) = host.add("id1");
+    let _hidden = host.sandbox.container("hidden");
+    container.sh("ip link set eth0 netns hidden");
+    says(&host.runtime().del(&attachment), "ens1 is not given back: it is neither in the container nor on the host");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod check;
 mod del;
 mod differential;
 mod master;
+mod moved_on;
 mod nomad;
 mod property;
 mod reference;

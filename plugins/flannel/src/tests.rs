@@ -212,7 +212,7 @@ fn a_file_that_cannot_be_read_fails_del() {
 /// Records an attachment, as the skeleton does around ADD, with an interface that is there.
 fn record(caller: &Caller, host: &mut FakeHost) {
     let namespace = RecordedNamespace { identity: "boot:0".to_owned(), number: None, path: caller.netns.clone() };
-    let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned() };
+    let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
     let (at, maker) = (caller.attachment(&Flannel), "flannel".to_owned());
     let record = AttachmentRecord { at, maker, namespace, link: Some(link) };
     host.apply(&record.write()).expect("recorded");

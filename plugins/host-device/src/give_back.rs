@@ -12,8 +12,10 @@ use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::DeviceKeys;
 use crate::find::find_lost;
+use crate::link_to_return::{LinkToReturn, find_verdict};
 use crate::moved_link::MovedLink;
-use crate::proof::{FormerEnd, LinkIdentity, Proof, judge};
+use crate::moved_on;
+use crate::proof::Proof;
 
 /// A request to move the link of an attachment back.
 #[derive(Clone, Debug)]
@@ -33,10 +35,13 @@ pub struct ReturnRequest<'a> {
 /// If the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
 pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<(), Error> {
     let recorded = find_record(borrower, host)?;
-    let found = match find_inside(borrower, recorded.as_ref(), host)? {
+    let mut found = match find_inside(borrower, recorded.as_ref(), host)? {
         Some(found) => Some(found),
         None => find_on_host(borrower, recorded.as_ref(), host)?,
     };
+    if let Some(loan) = recorded.as_ref().filter(|_| found.is_none()) {
+        found = moved_on::find(loan, host)?;
+    }
     let is_away = found.is_none() && is_away(recorded.as_ref(), host)?;
     if let Some(stray) = found {
         bring_home(stray, host)?;
@@ -102,14 +107,6 @@ fn is_away(recorded: Option<&MovedLink>, host: &mut dyn Host) -> Result<bool, Er
     }
 }
 
-/// A link to be moved back.
-struct LinkToReturn {
-    ns: Ns,
-    link: Link,
-    loan: MovedLink,
-    verdict: Proof,
-}
-
 /// Finds the link in the namespace that the runtime names, or else in the one of ADD: the path may lead to another
 /// container by now.
 fn find_inside(
@@ -159,19 +156,6 @@ fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<O
         return Ok(None);
     }
     Ok(Some(LinkToReturn { ns, link, loan: loan.clone(), verdict }))
-}
-
-fn find_verdict(ns: Ns, link: &Link, loan: &MovedLink, host: &mut dyn Host) -> Result<Proof, Error> {
-    let Some(recorded) = &loan.evidence else { return Ok(Proof::Unproven) };
-    let found = LinkIdentity::observe(ns, link, host)?;
-    Ok(judge(recorded, &found, find_former_end(recorded, host)?))
-}
-
-/// Examines the former other end of the link. The kernel does not reuse indices of the host.
-fn find_former_end(recorded: &LinkIdentity, host: &mut dyn Host) -> Result<FormerEnd, Error> {
-    let place = recorded.other_end.filter(|end| end.netns.is_none()).and_then(|end| end.index);
-    let Some(index) = place else { return Ok(FormerEnd::Unknown) };
-    Ok(host.link_by_index(Ns::Host, index)?.map_or(FormerEnd::Unknown, |_| FormerEnd::InPlace))
 }
 
 /// A link without a record is one that the reference has moved, if its alias is a name, and no other attachment has it.

@@ -1,7 +1,8 @@
 //! The host-device plugin: moves an interface of the host into the container, and back.
 //!
 //! `config.rs` says which device, `devices.rs` and `find.rs` find its link, `moved_link.rs` records the properties
-//! that it had on the host, and `give_back.rs` restores them, if `proof.rs` finds that it is the same link.
+//! that it had on the host, and `give_back.rs` restores them, if `proof.rs` finds that it is the same link. `moved_on.rs`
+//! finds a link that the container has moved to another namespace.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -14,7 +15,9 @@ mod devices;
 mod find;
 mod gc;
 mod give_back;
+mod link_to_return;
 mod moved_link;
+mod moved_on;
 mod proof;
 mod status;
 

@@ -29,6 +29,7 @@ impl Kernel {
                 mac: mac.clone().or(of.mac),
                 mtu: mtu.unwrap_or(of.mtu),
                 peer: Some(master.index),
+                peer_netns: (space != there).then_some(0),
                 tx_queue_length: 1000,
                 child: Some(kind.clone()),
                 ..Link::default()

@@ -6,6 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_model::link::{Address, Link, OperState, OtherEnd};
+use cni_model::netns::NetnsView;
 use cni_model::plan::{BridgePort, NewRoute};
 use cni_model::routing::{FullRoute, SourceRule};
 use cni_model::traffic::RootQdisc;
@@ -126,6 +127,20 @@ impl Kernel {
     pub fn path_of(&self, identity: &str) -> Option<String> {
         let is_it = |container: &FakeContainer| *container == FakeContainer::Present(Some(identity.to_owned()));
         self.containers.iter().find(|(_, container)| is_it(container)).map(|(path, _)| path.clone())
+    }
+
+    /// What is in the namespaces that can be entered.
+    pub fn views(&self) -> Vec<NetnsView> {
+        let present = self.containers.iter().filter_map(|(path, container)| match container {
+            FakeContainer::Present(identity) => Some((path.clone(), identity.clone())),
+            FakeContainer::Gone | FakeContainer::Closed | FakeContainer::Unnamed => None,
+        });
+        let view = |(path, identity): (String, Option<String>)| {
+            let space = Space::container(&path);
+            let addresses = self.entries(&space).flat_map(|entry| entry.addresses.clone()).collect();
+            NetnsView { paths: vec![path], identity, links: self.links(&space, |_| true), addresses }
+        };
+        present.map(view).collect()
     }
 
     /// The number of a namespace, which gets one if it has none. None for one that the kernel does not identify.

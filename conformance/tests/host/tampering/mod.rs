@@ -180,6 +180,25 @@ fn del_finds_the_interface_whatever_the_container_has_made_of_it() {
     });
 }
 
+/// The host's end shows whose the interface is, whichever namespace of the container has its other end.
+#[test]
+fn del_finds_an_interface_that_the_container_has_moved_on() {
+    for_each([("with result", true), ("without result", false)], |with_result| {
+        let client = Client::new();
+        let before = client.state(&[]);
+        let (container, attachment) = client.add("c1", Maker::Ours);
+        let nested = client.sandbox.container("nested");
+        container.sh("ip link set eth0 netns nested");
+        nested.ip(&["addr add 172.26.64.2/20 dev eth0", "link set eth0 up"]);
+        let attachment = if with_result { attachment } else { attachment.without_result() };
+        for _ in ["once", "again"] {
+            client.runtime().del(&attachment).expect_success();
+            assert_eq!(Network::observe(&nested).link("eth0"), None);
+        }
+        client.assert_nothing_else(&before, &[]);
+    });
+}
+
 /// The rules of a container are for its interface, wherever else it puts the addresses.
 #[test]
 fn an_address_elsewhere_in_the_container_keeps_no_rules() {

@@ -54,7 +54,8 @@ fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
     }
 }
 
-/// The host still has what the interface led to, so the interface exists, and this one is another.
+/// The host still has what the interface led to, so the interface exists, and this one is another. It comes back from where it
+/// is hidden.
 #[test]
 fn a_link_that_is_another_one_for_certain_stays_in_the_container() {
     let mut host = machine_with_veth();
@@ -63,8 +64,37 @@ fn a_link_that_is_another_one_for_certain_stays_in_the_container() {
     host.change_link(Ns::Container, "eth0", |link| (link.name, link.index) = ("hidden".to_owned(), 99));
     put_in_its_place(&mut host, &veth(Ns::Container, "eth0", "tail"), index);
     caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
-    assert_eq!(names(&mut host, Ns::Host), ["lo", "br0", "far"]);
-    assert!(names(&mut host, Ns::Container).contains(&"eth0".to_owned()));
+    assert_eq!(names(&mut host, Ns::Host), ["lo", "br0", "far", "ens1"]);
+    let inside = names(&mut host, Ns::Container);
+    assert!(inside.contains(&"eth0".to_owned()) && !inside.contains(&"hidden".to_owned()), "{inside:?}");
+}
+
+/// Nothing that root in the container can change is left as it was.
+#[test]
+fn a_link_comes_back_from_a_namespace_that_the_container_has_made() {
+    const NESTED: &str = "/proc/7/ns/net";
+    for machine in [machine_with_veth, machine_with_card] {
+        for is_alive in [true, false] {
+            let mut host = machine();
+            host.set_container(NESTED, FakeContainer::Present(Some("boot:7".to_owned())));
+            caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+            host.change_link(Ns::Container, "eth0", |link| (link.index, link.mac, link.alias) = (99, None, None));
+            host.move_on("eth0", NESTED);
+            if !is_alive {
+                host.set_container(NETNS, FakeContainer::Gone);
+            }
+            caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+            let link = on_host(&mut host, "ens1").expect("back");
+            assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
+        }
+    }
+}
+
+/// The hardware says which device it is.
+fn machine_with_card() -> FakeHost {
+    let mut host = machine();
+    host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+    host
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn drawn(pair: &ComparedSets, options: &CompareOptions) -> u8 {
     PASSED
 }
 
-/// How many differences were told although they did not come again.
+/// A note about differences that were reported although they were not repeatable.
 fn and_seen_once(count: usize) -> String {
     match count {
         0 => String::new(),
@@ -83,7 +83,7 @@ fn and_seen_once(count: usize) -> String {
     }
 }
 
-/// Lives through the history again, and returns the difference that it shows then; one that does not come again is told here.
+/// Runs the history again, and returns the difference that it shows then; one that is not repeatable is reported here.
 fn confirmed(pair: &ComparedSets, history: &History, first: Difference) -> Option<Difference> {
     let found = recurrence(history, &first, &mut |history| pair.difference(history));
     if !matches!(found, Recurrence::AtOnce(_)) {
@@ -146,7 +146,7 @@ fn tell_command(pair: &ComparedSets, history: &History) {
     );
 }
 
-/// A history that got small must not be one whose steps may differ.
+/// Whether a smaller history may be tried: it must have no intended differences.
 fn candidate_is_allowed(pair: &ComparedSets, candidate: &History) -> bool {
     !pair.accepts() || situations::LeftOut::default().without(candidate.clone()) == *candidate
 }

@@ -13,16 +13,16 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// What a process left.
+/// The outcome of a process.
 #[derive(Debug)]
 pub struct ProcessOutput {
-    /// How it ended, or nothing when it was killed because the time was up.
+    /// Its exit status; `None` if it was killed at the end of its time limit.
     pub status: Option<ExitStatus>,
     /// Its standard output.
     pub stdout: String,
     /// Its standard error.
     pub stderr: String,
-    /// How long it ran.
+    /// Its running time.
     pub elapsed: Duration,
 }
 
@@ -48,7 +48,7 @@ pub fn run(command: Command, limit: Duration) -> io::Result<ProcessOutput> {
     Ok(ProcessOutput { status, stdout: text(stdout), stderr: text(stderr), elapsed: started.elapsed() })
 }
 
-/// How the thread that waits for a process is told of it, and tells of its end.
+/// The channels of the thread that waits for a process: one passes the process, the other its end.
 struct ProcessWaiter {
     go: mpsc::Sender<Child>,
     status: Receiver<io::Result<ExitStatus>>,
@@ -87,7 +87,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// Where a folder of plugins is seen that private hosts hide.
+/// Where private hosts mount a folder of plugins that they hide otherwise.
 pub const SHOWN: &str = "/mnt/cni-conformance";
 
 /// Shows a folder, to this process and its children, where private hosts do not hide it.

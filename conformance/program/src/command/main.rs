@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Ends quietly once nobody reads standard output any more, as behind `| head`, where a print panics.
+/// Ends the program quietly if the reader of standard output has closed it, as `| head` does; otherwise a print panics.
 fn end_with_reader() {
     let other = panic::take_hook();
     panic::set_hook(Box::new(move |problem| {

@@ -11,7 +11,7 @@ use cni_conformance::plugins;
 use cni_conformance_program::suite::PluginUnderTest;
 use serde_json::Value;
 
-/// Why nothing can be run.
+/// Why no case can run.
 pub type Problem = String;
 
 /// The programs that private hosts are made with, and Debian's packages of them.
@@ -42,7 +42,7 @@ pub fn visible_folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
     Ok(folder)
 }
 
-/// Tells whether private hosts have an empty folder in its place, or above it.
+/// Whether private hosts have an empty folder in its place, or above it.
 pub fn is_hidden(folder: &Path) -> bool {
     HIDDEN.iter().any(|hidden| folder.starts_with(hidden))
 }

@@ -21,10 +21,10 @@ use crate::show::RunOutput;
 use crate::tally::{FinishedCase, Tally};
 use crate::{FAILED, PASSED, isolated, json, junit, preflight};
 
-/// How long a plugin may take to tell its versions before anything else.
+/// The time limit for a plugin to report its versions, before anything else.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// What all cases of a run have in common.
+/// What all cases of a run share.
 struct RunPlan<'o> {
     options: &'o RunOptions,
     program: PathBuf,
@@ -203,7 +203,7 @@ fn too_late(limit: Duration) -> CaseReport {
     CaseReport { ending: CaseEnding::Failed(mismatch), calls: Vec::new() }
 }
 
-/// Returns the versions that a plugin tells, or nothing when its answer is not understood: then its cases show what is wrong.
+/// Returns the versions that a plugin reports; `None` if its answer is invalid: then its cases show the error.
 fn spoken(folder: &Path, plugin: &str) -> Option<Vec<String>> {
     let path = folder.join(plugin);
     if !path.exists() {

@@ -24,7 +24,7 @@ pub struct RunOutput<'o> {
     failed: usize,
     /// The cases of a row that is not whole yet.
     row: TemplateRow,
-    /// How many cases of each row are still to come.
+    /// The number of cases of each row that have not ended.
     expected: Vec<usize>,
     heading: String,
 }
@@ -60,7 +60,7 @@ impl<'o> RunOutput<'o> {
         !self.options.json && !self.options.junit
     }
 
-    /// Shows how far it is, and what has just ended, where somebody watches.
+    /// Prints the progress, and the last case, on a terminal.
     pub fn progress(&self, finished: usize, last: &Case) {
         let mut stderr = std::io::stderr();
         if !stderr.is_terminal() {

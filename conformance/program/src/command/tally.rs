@@ -10,11 +10,11 @@ use cni_conformance_program::suite::{Case, CaseEnding, CaseReport};
 pub struct FinishedCase {
     /// Which.
     pub case: Case,
-    /// How it ended.
+    /// The ending.
     pub ending: CaseEnding,
-    /// What was sent and came back.
+    /// The calls of plugins.
     pub calls: Vec<Exchange>,
-    /// How long it took.
+    /// The running time.
     pub elapsed: Duration,
 }
 
@@ -25,12 +25,12 @@ impl FinishedCase {
         Self { case: case.clone(), ending, calls: Vec::new(), elapsed: Duration::ZERO }
     }
 
-    /// A case whose process has told this.
+    /// A case whose process has reported this.
     pub fn told(case: &Case, CaseReport { ending, calls }: CaseReport, elapsed: Duration) -> Self {
         Self { case: case.clone(), ending, calls, elapsed }
     }
 
-    /// Whether the plugin is not known to do what it must.
+    /// Whether the case failed.
     pub fn failed(&self) -> bool {
         match self.ending {
             CaseEnding::Failed(_) | CaseEnding::Broken { .. } => true,
@@ -39,7 +39,7 @@ impl FinishedCase {
     }
 }
 
-/// How many cases ended in which way.
+/// The number of cases by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub passed: usize,
@@ -66,7 +66,7 @@ impl Tally {
         }
     }
 
-    /// How many there are in all.
+    /// The number of all cases.
     pub fn total(self) -> usize {
         self.passed + self.failed + self.not_run
     }

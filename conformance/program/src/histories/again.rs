@@ -5,7 +5,7 @@ use super::difference::{Comparison, Difference};
 use super::history::History;
 use super::kind::DifferenceKind;
 
-/// What further lives have shown.
+/// The outcome of further runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recurrence {
     /// The second shows a difference of the same kind.

@@ -10,10 +10,10 @@ use super::situations::ContainerStates;
 use cni_conformance::compare::accepted::{self, LineOwner};
 use cni_conformance::state::differences;
 
-/// Whether what may differ on purpose counts.
+/// Whether intended differences count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptance {
-    /// Wanted differences between these plugins and the reference are passed over.
+    /// Intended differences between these plugins and the reference are accepted.
     Accept,
     /// Everything counts.
     Strict,
@@ -24,9 +24,9 @@ pub enum Acceptance {
 pub struct ComparedSets {
     /// The set under test.
     pub plugins: PluginSet,
-    /// What it is compared with.
+    /// The set to compare with.
     pub reference: PluginSet,
-    /// What counts.
+    /// Whether intended differences count.
     pub acceptance: Acceptance,
 }
 
@@ -35,16 +35,16 @@ pub struct ComparedSets {
 pub struct Difference {
     /// Its number in the history, from 0.
     pub step: usize,
-    /// Lines of the reference alone (`- `) and of the plugins alone (`+ `).
+    /// Lines only of the reference (`- `) and only of the plugins (`+ `).
     pub changes: Vec<String>,
 }
 
-/// What a history has shown.
+/// The outcome of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Comparison {
     /// Nothing that is not accepted.
     Same,
-    /// Both have failed in the ADD of this number; what the reference leaves then is accepted, and so is all that comes of it.
+    /// Both failed in the ADD of this number. What the reference leaves then is accepted, so the history ends here.
     Ended {
         /// Its number in the history, from 0.
         step: usize,
@@ -54,7 +54,7 @@ pub enum Comparison {
 }
 
 impl ComparedSets {
-    /// Tells whether the tables of wanted differences are for this pair: one set is ours, the other is not.
+    /// Whether the tables of intended differences apply to this pair: one set is ours, the other is not.
     pub fn accepts(&self) -> bool {
         self.acceptance == Acceptance::Accept && (self.side(&self.plugins) != self.side(&self.reference))
     }
@@ -113,7 +113,7 @@ impl ComparedSets {
     }
 }
 
-/// How many lines of a difference are shown.
+/// The largest number of printed lines of a difference.
 const SHOWN: usize = 40;
 
 impl fmt::Display for Difference {

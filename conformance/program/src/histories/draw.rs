@@ -76,7 +76,7 @@ fn network(level: Level) -> impl Strategy<Value = DrawnNetwork> {
     })
 }
 
-/// What tuning may be told.
+/// Configurations of tuning.
 const TUNING: [fn() -> Value; 3] = [
     || json!({"type": "tuning", "mtu": 1300}),
     || json!({"type": "tuning", "promisc": true}),
@@ -154,7 +154,7 @@ fn join(containers: &mut BTreeMap<String, NetworkMember>) {
     }
 }
 
-/// What happens: mostly calls, and now and then something is lost.
+/// Random steps: mostly calls, and sometimes a loss.
 fn steps(
     level: Level,
     containers: &BTreeMap<String, NetworkMember>,

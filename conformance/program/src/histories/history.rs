@@ -19,7 +19,7 @@ pub struct History {
     pub networks: BTreeMap<String, Value>,
     /// Containers by name, which is also the name of their namespace.
     pub containers: BTreeMap<String, NetworkMember>,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<HistoryStep>,
 }
 
@@ -36,12 +36,12 @@ pub struct NetworkMember {
     pub args: String,
     /// The value of the capability `portMappings`.
     pub ports: Value,
-    /// The container in whose namespace it is as well, with an interface of its own there.
+    /// The container whose namespace it shares, with an interface of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
 
-/// One thing that happens.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HistoryStep {
@@ -49,15 +49,15 @@ pub enum HistoryStep {
     Call(Verb, String),
     /// The runtime calls GC of a network, with the containers that it has added and not deleted.
     Collect(String),
-    /// A container's namespace goes, and its end of every link with it.
+    /// A container's namespace ends, with its end of every link.
     LoseNamespace(String),
     /// The runtime forgets what ADD has answered.
     ForgetResult(String),
-    /// Somebody removes rules.
+    /// Another program removes rules.
     Flush(Rules),
 }
 
-/// Rules that somebody may remove at once.
+/// Rules that another program may remove at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     /// Those of one table of iptables.
@@ -102,7 +102,7 @@ impl HistoryStep {
     }
 }
 
-/// How steps are written before the name of what they are about.
+/// The beginning of a step's text, before the name of its object.
 const LOSE: &str = "lose the namespace of ";
 const FORGET: &str = "forget the result of ";
 const RUN: &str = "run ";
@@ -167,15 +167,14 @@ impl History {
         }
     }
 
-    /// Returns the container whose name a container's namespace has.
+    /// Returns the container whose namespace a container uses.
     ///
-    /// # Panics
-    /// When there is no such container.
+    /// # Panics If there is no such container.
     pub fn home<'h>(&'h self, name: &'h str) -> &'h str {
         self.containers[name].beside.as_deref().unwrap_or(name)
     }
 
-    /// Returns a name that stands for nothing.
+    /// Returns a name that nothing in the history has.
     fn dangling(&self) -> Option<&str> {
         let networks = self.containers.values().map(|member| member.network.as_str());
         let networks = networks.filter(|name| !self.networks.contains_key(*name));

@@ -5,23 +5,24 @@ use super::difference::Difference;
 use super::history::{History, HistoryStep};
 use super::replay::FAILS;
 
-/// What two differences have in common when they may have one cause.
+/// What two differences have in common if they may have the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceKind {
     /// The step without what it is about.
     deed: Option<String>,
-    /// The weightiest that differs, and of several the first: what a plugin says goes on to those after it.
+    /// The most important subject that differs, and of several the first: later plugins may only follow an earlier
+    /// one's output.
     thing: Option<DifferenceSubject>,
 }
 
-/// What a line is about, the weightiest first.
+/// The subject of a line, the most important first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum DifferenceSubject {
     /// One life has ended, with words of its own.
     End,
     /// One side's plugin has failed.
     Failure { side: char, plugin: String },
-    /// What a plugin has printed.
+    /// The output of a plugin.
     Printed { plugin: String },
     /// One section of what the kernel has, or the files.
     Left { section: String },
@@ -44,11 +45,11 @@ fn deed(step: &HistoryStep) -> String {
 /// Sections that each namespace has, by their last words.
 const OF_NAMESPACES: [&str; 6] = ["links", "addresses", "routes", "settings", "broadcast", "scope"];
 
-/// Sections that the host alone has, by their first words.
+/// The first words of sections that only the host has.
 const OF_THE_HOST: [&str; 4] = ["iptables", "ip6tables", "nftables", "files"];
 
 impl DifferenceSubject {
-    /// Reads a line of a difference: `- ` or `+ `, and what one side alone has.
+    /// Parses a line of a difference: `- ` or `+ `, and a line of one side.
     fn of(change: &str) -> Self {
         let (side, line) = (change.chars().next().unwrap_or_default(), change.get(2..).unwrap_or_default());
         let failed = line.strip_suffix(FAILS).filter(|plugin| !plugin.contains(' '));

@@ -23,7 +23,7 @@ impl<'t> Trials<'t> {
     }
 }
 
-/// What is looked for, and what the smallest history until now has shown of it.
+/// The kind of difference to keep, and the last difference that the smallest history has shown.
 struct MinimisingSearch<'s, 't> {
     trials: &'s mut Trials<'t>,
     kind: DifferenceKind,
@@ -79,7 +79,7 @@ fn fewer_steps(mut history: History, search: &mut MinimisingSearch<'_, '_>) -> H
     history
 }
 
-/// Tries whatever makes a history plainer until nothing does.
+/// Tries everything that makes a history simpler, until nothing does.
 fn plainer(mut history: History, search: &mut MinimisingSearch<'_, '_>) -> History {
     'again: loop {
         for candidate in candidates(&history) {
@@ -92,7 +92,7 @@ fn plainer(mut history: History, search: &mut MinimisingSearch<'_, '_>) -> Histo
     }
 }
 
-/// Every history that is one thing plainer, the boldest first.
+/// Every history that is simpler in one thing, the largest change first.
 fn candidates(history: &History) -> Vec<History> {
     let mut found = Vec::new();
     for (name, list) in &history.networks {

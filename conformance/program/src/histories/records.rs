@@ -1,6 +1,6 @@
 //! The files of these plugins besides leases and locks, without what depends on the machine and the time.
 
-/// Where they keep it.
+/// The directories of these files.
 const OWN: &str = "/.cni-plugins-rs/";
 
 /// Returns the path of such a file without its content, boot identifiers and numbers of namespaces; other lines stay.

@@ -19,23 +19,23 @@ use cni_conformance::reference::Level;
 use cni_conformance::runtime::{Attachment, Chain, Runtime};
 use cni_conformance::sandbox::Sandbox;
 
-/// What could be seen of one step.
+/// What was observed of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// What plugins printed, in their order.
+    /// The output of the plugins, in their order.
     pub printed: Vec<String>,
     /// Links, addresses, routes, rules, settings and files afterwards, sorted; nothing when no runtime could go on.
     pub state: Option<Vec<String>>,
 }
 
 impl Observation {
-    /// Tells whether a plugin has failed, when errors are told without their words.
+    /// Whether a plugin has failed, if errors are compared without their words.
     pub fn fails(&self) -> bool {
         self.printed.last().is_some_and(|line| line.ends_with(FAILS))
     }
 }
 
-/// How an error is told without its words.
+/// The text of an error without its words.
 pub(super) const FAILS: &str = " fails";
 
 /// Whether the words of errors are compared, or only which plugin fails.
@@ -47,12 +47,12 @@ pub enum ErrorWords {
     Own,
 }
 
-/// How results are told.
+/// The form in which results are compared.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultForm {
-    /// What both sets know.
+    /// The features that both sets have.
     pub level: Level,
-    /// Whether errors have the same words.
+    /// Whether the words of errors are compared.
     pub words: ErrorWords,
 }
 
@@ -82,7 +82,7 @@ fn walk(history: &History, folder: &Path, telling: ResultForm, moments: &mut Vec
     }
 }
 
-/// How long the kernel may take to end a namespace.
+/// The time limit for the kernel to end a namespace.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A private host with the containers of a history.
@@ -92,7 +92,7 @@ struct HistoryHost<'h> {
     runtimes: BTreeMap<&'h str, Runtime<'h>>,
     namespaces: BTreeMap<&'h str, Option<Container>>,
     containers: BTreeMap<&'h str, LiveContainer<'h>>,
-    /// What the configurations say, whose MAC addresses are not random.
+    /// The configurations, whose MAC addresses are not random.
     kept: String,
 }
 
@@ -124,7 +124,7 @@ impl<'h> HistoryHost<'h> {
         }
     }
 
-    /// Lets one thing happen, and returns what plugins print of it.
+    /// Carries out one step, and returns the output of the plugins.
     fn happen(&mut self, step: &HistoryStep) -> Vec<String> {
         match step {
             HistoryStep::Call(verb, name) => return self.call(*verb, name),
@@ -154,8 +154,8 @@ impl<'h> HistoryHost<'h> {
         self.containers.get_mut(name).expect("the history has its containers")
     }
 
-    /// As libcni does: old versions have no CHECK, and a DEL that succeeds is the end of what is remembered. A container whose
-    /// namespace went gets another one.
+    /// Calls the plugins as libcni does: old versions have no CHECK, and a successful DEL ends the attachment. A
+    /// container whose namespace was lost gets a new one.
     fn call(&mut self, verb: Verb, name: &str) -> Vec<String> {
         let living = self.containers.get_mut(name).expect("the history has its containers");
         let runtime = &self.runtimes[living.network];

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use cni_conformance::reference::{self, Level};
 
-/// Whose plugins they are, as far as it says what may differ.
+/// The origin of a set of plugins, which decides what may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginOrigin {
     /// Those of this repository, or something in front of them.
@@ -17,11 +17,11 @@ pub enum PluginOrigin {
 /// A folder of plugins.
 #[derive(Debug, Clone)]
 pub struct PluginSet {
-    /// Where they are.
+    /// The folder.
     pub folder: PathBuf,
-    /// What they know.
+    /// The features.
     pub level: Level,
-    /// Whose they are.
+    /// The origin.
     pub maker: PluginOrigin,
 }
 

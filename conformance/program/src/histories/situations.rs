@@ -12,7 +12,7 @@ use std::fmt;
 use super::history::History;
 pub use steps::ContainerStates;
 
-/// How much was left out, by the reason.
+/// How often something was left out, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
     left_out: BTreeMap<&'static str, usize>,
@@ -43,7 +43,7 @@ impl LeftOut {
         self.left_out.keys().copied()
     }
 
-    /// Notes that so many steps were passed over after an ADD in which both have failed.
+    /// Records the number of steps that were left out after an ADD in which both failed.
     pub fn ended(&mut self, steps: usize) {
         self.count("a failed ADD of the reference leaves its interface, and what comes after differs", steps);
     }

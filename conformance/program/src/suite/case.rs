@@ -11,18 +11,18 @@ use super::requirement::{self, Passage};
 use super::subject::{PluginKind, PluginUnderTest};
 use super::version::SpecVersion;
 
-/// Where a case comes from.
+/// The origin of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// The text of the SPEC.
     Spec,
-    /// What the pages of the reference set promise.
+    /// What the pages of the reference plugins promise.
     Reference,
-    /// What goes wrong on real hosts.
+    /// Failures of real hosts.
     Robustness,
 }
 
-/// What a case is about, in the order in which cases run.
+/// The topic of a case, in the order in which cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// VERSION, and the version of configurations.
@@ -63,23 +63,23 @@ pub enum CaseSource {
 pub enum PluginSelection {
     /// Every one.
     All,
-    /// Those of these kinds, of which those that the suite does not know are in as well.
+    /// Plugins of these kinds, including unknown ones.
     Kinds(&'static [PluginKind]),
     /// Those that ask an IPAM plugin, and that the suite knows.
     Delegating,
-    /// Those that ask an IPAM plugin, and that the suite knows, but for these.
+    /// Known plugins that call an IPAM plugin, except these.
     DelegatingBut(&'static [&'static str]),
     /// These.
     Only(&'static [&'static str]),
-    /// Those whose rows say how to remove what they make.
+    /// Plugins whose rows say how to remove what they make.
     Damageable,
-    /// Those whose rows say what they make.
+    /// Plugins whose rows say what they make.
     WithEffects,
-    /// Those that the suite knows, but for these.
+    /// Known plugins, except these.
     AllBut(&'static [&'static str]),
 }
 
-/// What must work for a case to make sense.
+/// What must work before a case makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing: the plugin need not even know the version.
@@ -88,26 +88,27 @@ pub enum Needs {
     Version,
     /// The plugin knows the version, and ADD can work on this machine.
     Add,
-    /// The plugin knows the version, and there is [a server](super::dhcp_lan::SERVER) that it can be tried with.
+    /// The plugin supports the version, and there is [a server](super::dhcp_lan::SERVER) to test it with.
     DhcpServer,
 }
 
 /// One thing that plugins must do.
 #[derive(Debug)]
 pub struct Template {
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
     /// The middle of its cases' names.
     pub what: &'static str,
-    /// What it requires, in a sentence.
+    /// The requirement, in a sentence.
     pub says: &'static str,
-    /// Where that comes from.
+    /// Its source.
     pub source: CaseSource,
-    /// Which plugins it is for.
+    /// The plugins that it is for.
     pub who: PluginSelection,
-    /// What must work for it.
+    /// What must work before.
     pub needs: Needs,
-    /// Whether one version stands for all, since the plugin has not come to the configuration, or does not look at its version.
+    /// Whether one version stands for all, since the plugin does not get as far as the configuration, or does not look
+    /// at its version.
     pub once: bool,
     /// Finds out whether the plugin does it.
     pub run: fn(&PrivateHost) -> CaseVerdict,
@@ -116,7 +117,7 @@ pub struct Template {
 /// A template for one plugin and version.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What is required.
+    /// The requirement.
     pub template: &'static Template,
     /// The plugin.
     pub subject: Arc<PluginUnderTest>,
@@ -125,7 +126,7 @@ pub struct Case {
 }
 
 impl Template {
-    /// Says something of every plugin whose ADD works; where it comes from must be said as well, if it is some text.
+    /// Makes a template for every plugin whose ADD works; its source must be set too.
     pub const fn new(
         topic: Topic,
         what: &'static str,
@@ -166,7 +167,7 @@ impl Template {
         self
     }
 
-    /// Is for these plugins alone.
+    /// Restricts the template to these plugins.
     #[must_use]
     pub const fn of(mut self, who: PluginSelection) -> Self {
         self.who = who;
@@ -234,7 +235,7 @@ impl Case {
         format!("{}/{topic}/{what}/{}/{}", self.template.group(), self.subject.plugin, self.version)
     }
 
-    /// Returns where the SPEC says it, for cases that come from there.
+    /// Returns the passage of the SPEC, for cases from there.
     pub fn passage(&self) -> Option<&'static Passage> {
         requirement::named(self.template.requirements().first()?)?.passage(self.version)
     }

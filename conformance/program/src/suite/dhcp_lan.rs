@@ -19,7 +19,7 @@ pub const FIRST: &str = "10.1.2.50/24";
 const LOG: &str = "/run/conformance/server.log";
 const SOCKET: &str = "/run/cni/dhcp.sock";
 
-/// How long server and daemon may take to get ready, or to do something.
+/// The time limit for server and daemon to get ready, or to do something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A program that ends with this value.
@@ -63,8 +63,7 @@ pub fn serve(host: &PrivateHost) -> ChildGuard {
 
 /// Starts the plugin's daemon.
 ///
-/// # Panics
-/// When nobody answers at its socket.
+/// # Panics If nothing answers at its socket.
 pub fn daemon() -> ChildGuard {
     let daemon = ChildGuard::start(Command::new(binaries::under_test().join("dhcp")).arg("daemon"));
     assert!(until(|| UnixStream::connect(SOCKET).is_ok()), "nobody answers at {SOCKET}");

@@ -28,7 +28,7 @@ pub const HOST_BRIDGE: &str = "br9";
 /// The hardware address of the host's own links.
 const HOST_MAC: &str = "02:00:00:00:00:01";
 
-/// How long the kernel may take to clean up behind a namespace.
+/// The time limit for the kernel to clean up after a namespace.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A container that calls are about.
@@ -38,7 +38,7 @@ pub struct CaseContainer {
     pub container: Container,
     /// The last byte of its address.
     pub number: u8,
-    /// What the plugins before a chained one would have answered about it.
+    /// The made-up result of the plugins before a chained one.
     pub previous: Option<Value>,
 }
 
@@ -71,7 +71,7 @@ impl CaseContainer {
         format!("02:00:00:00:01:{:02x}", self.number)
     }
 
-    /// That of the host's end of its cable.
+    /// The MAC address of the host's end.
     pub fn host_mac(&self) -> String {
         format!("02:00:00:00:02:{:02x}", self.number)
     }
@@ -191,7 +191,7 @@ impl PrivateHost {
         })
     }
 
-    /// What the stand-in answers about a container.
+    /// The stand-in's answer for a container.
     pub fn ipam_result(&self, guest: &CaseContainer) -> Value {
         let ip = self.ip_entry(&json!({"address": guest.address(), "gateway": GATEWAY}));
         let dns = json!({"nameservers": ["10.88.0.53"], "search": ["example.org"]});
@@ -252,10 +252,9 @@ impl PrivateHost {
         self.call_for(verb, guest).config(&with(&config, &json!({"prevResult": result})))
     }
 
-    /// Loses something of a container, and prepares the DEL that then comes.
+    /// Causes a loss, and prepares the DEL that follows.
     ///
-    /// # Panics
-    /// When there is nothing to lose.
+    /// # Panics If there is nothing to lose.
     pub fn del_after(&self, guest: &CaseContainer, result: &Value, loss: Loss) -> Invocation {
         let mut request = Attachment::new(guest.container.name(), &guest.container).ifname(self.subject.ifname());
         request.args = self.subject.args().to_owned();

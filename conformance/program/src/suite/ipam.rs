@@ -14,10 +14,10 @@ pub const IPAM: &str = "cni-conformance-ipam";
 /// The folder that it is in.
 pub const PLUGINS: &str = "/run/conformance/cni";
 
-/// Where it keeps everything.
+/// The folder of its files.
 const FOLDER: &str = "/run/conformance/ipam";
 
-/// What it says on standard error.
+/// Its text on standard error.
 pub const REMARK: &str = "the stand-in was here";
 
 /// One call of it.
@@ -27,7 +27,7 @@ pub struct IpamCall {
     pub verb: String,
     /// Its whole environment.
     pub environment: BTreeMap<String, String>,
-    /// What it read.
+    /// Its standard input.
     pub stdin: String,
 }
 

@@ -10,19 +10,19 @@ use cni_conformance::plugin::Outcome;
 /// What a plugin should have done, and what it did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// What the case requires.
+    /// The requirement of the case.
     pub expected: String,
-    /// What there was.
+    /// What was found.
     pub got: String,
 }
 
-/// What a case finds.
+/// The outcome of a comparison.
 pub type CaseVerdict = Result<(), Mismatch>;
 
-/// How much of an output stands in a mismatch; `--verbose` shows all of it.
+/// The largest number of characters of an output in a mismatch; `--verbose` shows all of it.
 const SHOWN: usize = 600;
 
-/// Requires something of what there was.
+/// Requires that something holds; `got` is what was found.
 pub fn require(holds: bool, expected: impl Into<String>, got: impl Display) -> CaseVerdict {
     if holds { Ok(()) } else { Err(Mismatch { expected: expected.into(), got: got.to_string() }) }
 }
@@ -38,7 +38,7 @@ pub fn unchanged(what: &str, changes: &[String]) -> CaseVerdict {
     require(changes.is_empty(), what, changes.join("\n"))
 }
 
-/// What cases ask of an [`Outcome`].
+/// Requirements on an [`Outcome`].
 pub trait JudgeOutcome {
     /// Requires exit status 0.
     fn must_succeed(&self) -> Result<&Outcome, Mismatch>;
@@ -52,7 +52,7 @@ pub trait JudgeOutcome {
     /// Requires another exit status than 0.
     fn must_fail(&self) -> Result<&Outcome, Mismatch>;
 
-    /// Requires another exit status than 0 and an error object, of which it returns the code and the texts.
+    /// Requires an exit status other than 0 and an error object; returns its code and texts.
     fn must_print_error(&self) -> Result<ReportedError, Mismatch>;
 
     /// One line about how it ended and what it said.

@@ -6,7 +6,7 @@ use cni_conformance::transcript::Exchange;
 
 use super::judge::Mismatch;
 
-/// How a case ended.
+/// The ending of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum CaseEnding {
@@ -16,7 +16,7 @@ pub enum CaseEnding {
     Failed(Mismatch),
     /// The case could not do its work, so that nothing is known of the plugin.
     Broken {
-        /// What went wrong.
+        /// The failure.
         problem: String,
     },
     /// The case could not be tried.
@@ -29,7 +29,7 @@ pub enum CaseEnding {
 /// An ending, and all that was sent and came back on the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// How the case ended.
+    /// The ending of the case.
     #[serde(flatten)]
     pub ending: CaseEnding,
     /// The calls of plugins, in their order.

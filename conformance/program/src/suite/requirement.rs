@@ -15,7 +15,7 @@ use std::fmt;
 
 use super::version::SpecVersion::{self, V0_4_0, V1_0_0, V1_1_0};
 
-/// How much the SPEC insists.
+/// The obligation of a requirement: MUST or SHOULD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obligation {
     /// There is no way around it.
@@ -24,36 +24,36 @@ pub enum Obligation {
     Should,
 }
 
-/// Who does not keep to a requirement when it is broken.
+/// The program that breaks a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaker {
     /// The plugin; there are cases for it.
     Plugin,
-    /// Whoever calls plugins, or writes their configuration.
+    /// The runtime, or the author of the configuration.
     Runtime,
 }
 
-/// Where a version of the SPEC says it.
+/// Where a version of the SPEC states a requirement.
 #[derive(Debug, Clone, Copy)]
 pub struct Passage {
     /// The version.
     pub version: SpecVersion,
-    /// How much that version insists.
+    /// The obligation in that version.
     pub obligation: Obligation,
     /// The heading in that version.
     pub section: &'static str,
 }
 
-/// One thing that the SPEC requires.
+/// One requirement of the SPEC.
 #[derive(Debug)]
 pub struct Requirement {
     /// Its name in templates.
     pub id: &'static str,
-    /// What it is, in our words.
+    /// The requirement, in our words.
     pub says: &'static str,
-    /// Who can break it.
+    /// The program that can break it.
     pub breaker: Breaker,
-    /// Where it stands, once for each version that has it.
+    /// Its passages, one for each version that has it.
     pub passages: &'static [Passage],
 }
 

@@ -6,5 +6,5 @@ mod leases;
 
 use super::case::Template;
 
-/// The templates by what goes wrong.
+/// The templates, by the kind of failure.
 pub const TABLES: &[&[Template]] = &[input::CASES, interrupted::CASES, leases::CASES];

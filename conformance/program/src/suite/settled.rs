@@ -2,7 +2,7 @@
 
 use cni_conformance::state::State;
 
-/// Where host-local goes on looking for addresses, and what plugins remember to be faster.
+/// Where host-local continues to look for addresses, and the caches of plugins.
 const CHANGING: [&str; 3] = ["last_reserved_ip.", ".cni-plugins-rs", "cache: "];
 
 /// Returns the lines of a snapshot. A bridge has the hardware address of one of its ports, which is left out.

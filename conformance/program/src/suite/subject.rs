@@ -11,11 +11,11 @@ use cni_conformance::{Feature, plugins};
 pub struct PluginUnderTest {
     /// The name of its binary.
     pub plugin: String,
-    /// What it is for.
+    /// The kind of the plugin.
     pub kind: PluginKind,
     /// Whether the suite knows it, with all that its page says.
     pub known: bool,
-    /// What its ADD needs of the kernel.
+    /// The kernel feature that its ADD needs.
     pub needs: Option<Feature>,
     /// The keys of its configuration beside those that every one has.
     pub keys: Value,
@@ -25,21 +25,20 @@ pub struct PluginUnderTest {
 pub const UPLINK: &str = "up0";
 /// The bridge of the bridge plugin.
 pub const BRIDGE: &str = "br0";
-/// Where host-local keeps its leases.
+/// host-local's directory of leases.
 pub const LEASES: &str = "/run/leases";
 
 impl PluginUnderTest {
-    /// Returns one of the plugins that the suite knows.
+    /// Returns a plugin that the suite knows.
     ///
-    /// # Panics
-    /// When it is none of them.
+    /// # Panics If it does not.
     pub fn of(plugin: &str) -> Self {
         let (kind, keys) = row(plugin);
         Self { plugin: plugin.to_owned(), kind, known: true, needs: plugins::needs(plugin), keys }
     }
 
-    /// Describes a plugin that the suite does not know by a configuration of it: one with a `prevResult` is for a chained
-    /// plugin, one whose `ipam` names the plugin itself for an IPAM plugin.
+    /// Describes an unknown plugin by a configuration of it: one with a `prevResult` is for a chained plugin, one whose
+    /// `ipam` names the plugin itself is for an IPAM plugin.
     pub fn foreign(plugin: &str, configuration: &Value) -> Self {
         let kind = if configuration.get("prevResult").is_some() {
             PluginKind::Chained
@@ -70,12 +69,12 @@ impl PluginUnderTest {
         if self.known { cni_catalog::test_data(&self.plugin).args.as_deref().unwrap_or_default() } else { "" }
     }
 
-    /// Whether its ADD works without a service beside it.
+    /// Whether its ADD works without another service.
     pub fn stands_alone(&self) -> bool {
         self.plugin != "dhcp"
     }
 
-    /// Whether it asks an IPAM plugin.
+    /// Whether it calls an IPAM plugin.
     pub fn delegates(&self) -> bool {
         self.known && self.kind == PluginKind::Interface
     }

@@ -17,7 +17,7 @@ impl SpecVersion {
     /// All of them, oldest first.
     pub const ALL: [Self; 3] = [Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
-    /// The text that goes into `cniVersion`.
+    /// The value of `cniVersion`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V0_4_0 => "0.4.0",

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::IsTerminal;
 
-/// How a word is painted.
+/// The colour of a word.
 #[derive(Debug, Clone, Copy)]
 pub enum Colour {
     Bold,

@@ -10,10 +10,10 @@ use crate::tally::{FinishedCase, Tally};
 
 use super::paint::{Colour, Painter};
 
-/// How many cases of a kind are named; the rest is counted.
+/// The largest number of cases of a kind that are named; further ones are counted.
 const NAMED: usize = 12;
 
-/// How many lines of a text are shown.
+/// The largest number of lines of a text.
 const LINES: usize = 8;
 
 /// Prints it.
@@ -107,7 +107,7 @@ fn counted(names: &BTreeMap<&str, usize>) -> String {
     names.iter().map(|(name, cases)| format!("{name} ({cases})")).collect::<Vec<_>>().join(", ")
 }
 
-/// Prints whose failures they are, and how much the SPEC insists.
+/// Prints the failures by plugin, and the obligation of the SPEC.
 fn print_failed_by_plugin(painter: &Painter, failed: &[&FinishedCase]) {
     let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
     for done in failed {

@@ -12,7 +12,7 @@ use cni_conformance::sandbox::Flavour;
 pub(super) struct ConfigurationRow {
     /// Why.
     pub reason: &'static str,
-    /// Takes it out, and returns how often it was there.
+    /// Removes it, and returns how often it was there.
     pub leave_out: fn(&mut History) -> usize,
 }
 

@@ -11,7 +11,7 @@ use cni_conformance::plugin::Verb;
 pub(super) struct StepRow {
     /// Why.
     pub reason: &'static str,
-    /// Whether a step is one of those.
+    /// Whether the row is about a step.
     is: fn(&ContainerStates, &HistoryStep) -> bool,
 }
 
@@ -61,14 +61,14 @@ pub(super) const ROWS: [StepRow; 8] = [
     },
 ];
 
-/// What has become of a history's containers so far.
+/// The states of a history's containers.
 #[derive(Debug)]
 pub struct ContainerStates {
     containers: BTreeMap<String, ContainerState>,
     homes: BTreeMap<String, String>,
 }
 
-/// What a container's network is, and what has happened to it.
+/// The properties of a container's network, and what has happened to the container.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ContainerState {
     masquerade: bool,

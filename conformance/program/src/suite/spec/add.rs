@@ -18,7 +18,7 @@ const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> C
 const INTERFACE: PluginSelection = PluginSelection::Kinds(&[PluginKind::Interface]);
 const CHAINED: PluginSelection = PluginSelection::Kinds(&[PluginKind::Chained]);
 
-/// Those whose attachments can be many at a time, each with an address of host-local.
+/// Plugins with many attachments at a time, each with an address of host-local.
 const SHARING: PluginSelection = PluginSelection::Only(&["bridge", "ptp", "macvlan", "tap", "dummy", "host-local"]);
 
 pub const CASES: &[Template] = &[

@@ -39,7 +39,7 @@ pub const CASES: &[Template] = &[
         .of(PluginSelection::Only(&["host-local"])),
 ];
 
-/// A host on which a container has come and gone, so that what all share is there, and the next is about to come.
+/// A host on which a container was added and deleted, so that shared objects exist before the second one is added.
 struct SecondContainer {
     guest: CaseContainer,
     before: Vec<String>,
@@ -54,7 +54,7 @@ impl SecondContainer {
         Ok(Self { guest, before })
     }
 
-    /// The host alone is as before, without what went with the container's namespace.
+    /// Requires that the host is as before, without what ended with the container's namespace.
     fn only_host_is_as_before(&self, host: &PrivateHost) -> CaseVerdict {
         let kept = |lines: Vec<String>| -> Vec<String> {
             let end = self.guest.host_end();
@@ -100,7 +100,7 @@ fn without_result(host: &PrivateHost) -> CaseVerdict {
     without(host, Loss::Result)
 }
 
-/// Two DELs after something was lost leave host and container as before, or the host alone where the container is gone.
+/// After a loss, two DELs restore host and container, or the host if the container's namespace has ended.
 fn without(host: &PrivateHost, loss: Loss) -> CaseVerdict {
     let second = SecondContainer::new(host)?;
     let result = host.add_of(&second.guest)?;

@@ -5,6 +5,7 @@
 //! them.
 
 pub mod conntrack;
+pub mod echo;
 pub mod netlink;
 pub mod netns;
 pub mod nftables;

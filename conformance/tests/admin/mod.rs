@@ -23,6 +23,7 @@ mod pages;
 mod repair;
 mod safety;
 mod terminal;
+mod trace;
 mod unlocked;
 
 /// The exit status of a verb that has found what it looks for.

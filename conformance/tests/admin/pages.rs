@@ -6,12 +6,13 @@ use cni_conformance::Sandbox;
 
 use crate::admin::tool;
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "list",
     "gc",
     "repair",
     "doctor",
     "metrics",
+    "trace",
     "check",
     "schema",
     "install",

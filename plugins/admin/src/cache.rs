@@ -289,6 +289,11 @@ impl PluginConfig {
         Value::Object(self.keys.clone()).to_string().into_bytes()
     }
 
+    /// Whether a key is `true`.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.keys.get(key) == Some(&Value::Bool(true))
+    }
+
     /// The IPAM plugin that it delegates to.
     pub fn ipam(&self) -> Option<&str> {
         self.keys.get("ipam")?.get("type")?.as_str()

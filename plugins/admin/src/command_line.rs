@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use cni_builtin::PLUGINS;
 
-use crate::{check, doctor, gc, install, list, metrics, repair};
+use crate::{check, doctor, gc, install, list, metrics, repair, trace};
 
 /// The exit statuses of a verb: what success means, and 3 where the verb has it.
 macro_rules! statuses {
@@ -118,6 +118,26 @@ pub enum Verb {
     ///   cni-plugins metrics --output /var/lib/prometheus/node-exporter/cni.prom
     #[command(verbatim_doc_comment, after_help = statuses!("everything was read"))]
     Metrics(metrics::Options),
+
+    /// Follow a packet through the packet filter, and say why it does not arrive
+    ///
+    /// Follows packets to a port of the host, to and from a container, or from a container to an address: those of the
+    /// next seconds, or with --probe one that it sends itself. It prints the interface, each rule that matched and whose
+    /// it is, address translations, the route, and where the packet ended. The last line says why, and what helps.
+    ///
+    /// It sees the rules of nf_tables, iptables-nft included. The probe to a port comes by an interface of its own, so that
+    /// it does not meet rules for another interface. While it runs there is a table cni-plugins-trace-PROCESS, which the
+    /// kernel deletes with the process, and with --probe an interface cnitracePROCESS. It changes nothing else.
+    ///
+    /// Examples:
+    ///   cni-plugins trace 8080 --probe
+    ///   cni-plugins trace 53/udp --seconds 30
+    ///   cni-plugins trace web to 192.0.2.1:443 --probe
+    #[command(
+        verbatim_doc_comment,
+        after_help = statuses!("the packet arrived, and was answered", "it did not; the last line says why")
+    )]
+    Trace(trace::Options),
 
     /// Look for mistakes in network configurations
     ///

@@ -31,6 +31,11 @@ pub fn with_portmap(found: &Inventory) -> impl Iterator<Item = &Attached> {
     living.filter(|one| one.cached.plugins.iter().any(|plugin| plugin.kind == "portmap"))
 }
 
+/// The container that has a port for which another one waits.
+pub fn holder<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPort) -> Option<&'a Attachment> {
+    find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port)).map(|one| one.holder)
+}
+
 /// The oldest comes first.
 fn contested<'a>(mappings: impl Iterator<Item = (&'a Attachment, &'a PublishedPort)>) -> Vec<ContestedPort<'a>> {
     let mut ports: Vec<ContestedPort<'a>> = Vec::new();

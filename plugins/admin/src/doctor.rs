@@ -21,7 +21,7 @@ mod flannel;
 pub mod folders;
 mod kernel;
 mod parameters;
-mod permissions;
+pub mod permissions;
 mod ports;
 mod runtimes;
 mod status;

@@ -9,7 +9,7 @@ use cni_linux::output::complain;
 
 use crate::command_line::{CommandLine, Verb, command};
 use crate::output::print;
-use crate::{check, doctor, gc, install, list, metrics, pages, repair};
+use crate::{check, doctor, gc, install, list, metrics, pages, repair, trace};
 
 /// Runs one verb of the administrator's tool.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
@@ -44,6 +44,7 @@ fn run_verb(verb: &Verb) -> ExitCode {
         Verb::Repair(options) => repair::run(options),
         Verb::Doctor(options) => doctor::run(options),
         Verb::Metrics(options) => metrics::run(options),
+        Verb::Trace(options) => trace::run(options),
         Verb::Check(options) => check::run(options),
         Verb::Schema => check::print_schema(),
         Verb::Install(options) => install::install(options),

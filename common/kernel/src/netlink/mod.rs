@@ -16,7 +16,8 @@ mod full_route;
 mod link;
 mod netns_id;
 mod parameter;
-mod reply;
+mod question;
+pub(crate) mod reply;
 mod route;
 mod rule;
 mod socket;
@@ -27,6 +28,7 @@ mod vlan;
 pub use cookie::netns_cookie;
 pub use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
+pub use question::{RouteAnswer, RouteQuestion};
 pub use socket::Socket;
 pub use socket::batch::RefusedChange;
 #[cfg(any(test, feature = "fuzz"))]

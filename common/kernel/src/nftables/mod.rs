@@ -12,4 +12,5 @@ pub mod listing;
 pub mod message;
 pub mod request;
 pub mod set;
+pub mod trace;
 pub mod xt;

@@ -1,0 +1,240 @@
+//! What the kernel tells of a marked packet: `enum nft_trace_attributes` of `linux/netfilter/nf_tables.h`.
+//!
+//! Nothing here fails: a message without what every message has is left out, and an incomplete list of attributes ends
+//! before the incomplete one.
+
+use crate::netlink::attribute::{Attribute, attributes, field};
+
+/// The type of such a message: `NFNL_SUBSYS_NFTABLES` and `NFT_MSG_TRACE`.
+pub const TRACE: u16 = 10 << 8 | 17;
+
+/// Length of `struct nfgenmsg`, which comes before the attributes.
+const HEADER_LENGTH: usize = 4;
+
+/// `NFTA_TRACE_*`.
+const TABLE: u16 = 1;
+const CHAIN: u16 = 2;
+const HANDLE: u16 = 3;
+const TYPE: u16 = 4;
+const VERDICT: u16 = 5;
+const PACKET: u16 = 6;
+const NETWORK_HEADER: u16 = 8;
+const TRANSPORT_HEADER: u16 = 9;
+const INPUT: u16 = 10;
+const OUTPUT: u16 = 12;
+const POLICY: u16 = 16;
+
+/// `NFT_TRACETYPE_POLICY`, `NFT_TRACETYPE_RETURN`, `NFT_TRACETYPE_RULE`.
+const OF_POLICY: u32 = 1;
+const OF_RETURN: u32 = 2;
+const OF_RULE: u32 = 3;
+
+/// `NFTA_VERDICT_CODE` and `NFTA_VERDICT_CHAIN`.
+const CODE: u16 = 1;
+const TARGET: u16 = 2;
+
+/// What a packet has met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// The kernel's number for the packet, which a later one may have again.
+    pub packet: u32,
+    /// The family of the table: a number of `enum nf_proto`.
+    pub family: u8,
+    pub table: String,
+    pub chain: String,
+    pub kind: TraceKind,
+    /// The packet itself; the kernel tells of it once in each base chain.
+    pub headers: Option<Headers>,
+}
+
+/// The beginning of a packet, and its links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// The IP header, at most 40 bytes of it.
+    pub network: Vec<u8>,
+    /// What follows it, at most 20 bytes.
+    pub transport: Vec<u8>,
+    /// The index of the link by which it came.
+    pub input: Option<u32>,
+    /// The index of the link by which it leaves.
+    pub output: Option<u32>,
+}
+
+/// What has said something about a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceKind {
+    /// A rule all of whose conditions hold.
+    Rule { handle: u64, verdict: TraceVerdict },
+    /// The end of a chain that another one has jumped to.
+    Return,
+    /// The policy of a base chain, at its end.
+    Policy { accepts: bool },
+}
+
+/// What a rule does with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceVerdict {
+    Accept,
+    Drop,
+    Jump(String),
+    Goto(String),
+    Return,
+    /// The next rule follows.
+    Continue,
+    /// A program gets it, or the kernel keeps it.
+    Taken,
+}
+
+/// Reads a message.
+pub fn read(payload: &[u8]) -> Option<TraceEvent> {
+    let [family] = field(payload, 0)?;
+    let parts = Parts(payload.get(HEADER_LENGTH..)?);
+    Some(TraceEvent {
+        packet: parts.be32(PACKET)?,
+        family,
+        table: parts.text(TABLE)?,
+        chain: parts.text(CHAIN)?,
+        kind: parts.kind()?,
+        headers: parts.headers(),
+    })
+}
+
+/// The attributes of a message.
+#[derive(Clone, Copy)]
+struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    fn find(self, kind: u16) -> Option<Attribute<'a>> {
+        attributes(self.0).find(|attribute| attribute.kind == kind)
+    }
+
+    fn be32(self, kind: u16) -> Option<u32> {
+        field(self.find(kind)?.value, 0).map(u32::from_be_bytes)
+    }
+
+    fn text(self, kind: u16) -> Option<String> {
+        self.find(kind).map(Attribute::text)
+    }
+
+    fn kind(self) -> Option<TraceKind> {
+        match self.be32(TYPE)? {
+            OF_POLICY => Some(TraceKind::Policy { accepts: self.be32(POLICY)? != 0 }),
+            OF_RETURN => Some(TraceKind::Return),
+            OF_RULE => {
+                let handle = field(self.find(HANDLE)?.value, 0).map(u64::from_be_bytes)?;
+                Some(TraceKind::Rule { handle, verdict: Parts(self.find(VERDICT)?.value).verdict()? })
+            }
+            _ => None,
+        }
+    }
+
+    fn verdict(self) -> Option<TraceVerdict> {
+        let target = || self.text(TARGET);
+        Some(match self.be32(CODE)?.cast_signed() {
+            -1 | -2 => TraceVerdict::Continue,
+            -3 => TraceVerdict::Jump(target()?),
+            -4 => TraceVerdict::Goto(target()?),
+            -5 => TraceVerdict::Return,
+            // The upper bits of a verdict of netfilter say more of it.
+            code => match code & 0xff {
+                0 => TraceVerdict::Drop,
+                1 => TraceVerdict::Accept,
+                _ => TraceVerdict::Taken,
+            },
+        })
+    }
+
+    fn headers(self) -> Option<Headers> {
+        let network = self.find(NETWORK_HEADER)?.value.to_vec();
+        let transport = self.find(TRANSPORT_HEADER).map(|header| header.value.to_vec()).unwrap_or_default();
+        let index = |kind| self.be32(kind).filter(|index| *index != 0);
+        Some(Headers { network, transport, input: index(INPUT), output: index(OUTPUT) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::netlink::attribute::written;
+
+    fn message(parts: &[(u16, Vec<u8>)]) -> Vec<u8> {
+        let attributes = parts.iter().flat_map(|(kind, value)| written(*kind, value));
+        [2, 0, 0, 0].into_iter().chain(attributes).collect()
+    }
+
+    fn common(kind: u32) -> Vec<(u16, Vec<u8>)> {
+        vec![
+            (TABLE, b"filter\0".to_vec()),
+            (CHAIN, b"FORWARD\0".to_vec()),
+            (TYPE, kind.to_be_bytes().to_vec()),
+            (PACKET, 7_u32.to_be_bytes().to_vec()),
+        ]
+    }
+
+    fn rule(code: i32, target: &[u8]) -> Option<TraceKind> {
+        let verdict = [written(CODE, &code.to_be_bytes()), written(TARGET, target)].concat();
+        let parts = [common(OF_RULE), vec![(HANDLE, 9_u64.to_be_bytes().to_vec()), (VERDICT, verdict)]].concat();
+        read(&message(&parts)).map(|event| event.kind)
+    }
+
+    #[test]
+    fn a_rule_is_read_with_what_it_does() {
+        for (code, verdict) in [
+            (0, TraceVerdict::Drop),
+            (1, TraceVerdict::Accept),
+            (0x0001_0000, TraceVerdict::Drop),
+            (3, TraceVerdict::Taken),
+            (-1, TraceVerdict::Continue),
+            (-3, TraceVerdict::Jump("CNI-FORWARD".to_owned())),
+            (-4, TraceVerdict::Goto("CNI-FORWARD".to_owned())),
+            (-5, TraceVerdict::Return),
+        ] {
+            assert_eq!(rule(code, b"CNI-FORWARD\0"), Some(TraceKind::Rule { handle: 9, verdict }), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_read_with_the_packet() {
+        let parts = [
+            common(OF_POLICY),
+            vec![
+                (POLICY, vec![0; 4]),
+                (NETWORK_HEADER, vec![0x45; 20]),
+                (INPUT, 3_u32.to_be_bytes().to_vec()),
+                (OUTPUT, vec![0; 4]),
+            ],
+        ]
+        .concat();
+        let headers = Headers { network: vec![0x45; 20], transport: Vec::new(), input: Some(3), output: None };
+        let want = TraceEvent {
+            packet: 7,
+            family: 2,
+            table: "filter".to_owned(),
+            chain: "FORWARD".to_owned(),
+            kind: TraceKind::Policy { accepts: false },
+            headers: Some(headers),
+        };
+        assert_eq!(read(&message(&parts)), Some(want));
+        assert_eq!(read(&message(&common(OF_RETURN))).map(|event| event.kind), Some(TraceKind::Return));
+    }
+
+    #[test]
+    fn a_message_without_its_parts_is_left_out() {
+        for kind in [0, OF_POLICY, OF_RULE, 4, u32::MAX] {
+            assert_eq!(read(&message(&common(kind))), None, "{kind}");
+        }
+        assert_eq!(read(&[]), None);
+        assert_eq!(read(&[2, 0, 0, 0]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0_usize..120) {
+            read(&bytes);
+            let whole = message(&common(OF_RETURN));
+            read(&whole[..cut.min(whole.len())]);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `cni-plugins trace`: the way of packets through the packet filter, and why they end where they do.
+//!
+//! Packets are marked for nf_tables' trace in a table that the kernel deletes with this process. What the kernel tells
+//! is put together in `way.rs`; `judge.rs` says in one sentence what has become of the packet. Both are without effects.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use cni_linux::output::complain;
+
+use crate::inventory::{Depth, Inventory, Scope};
+use crate::life::refusal;
+
+mod case;
+mod course;
+mod follow;
+mod judge;
+mod legacy;
+mod listening;
+mod look;
+mod owner;
+mod packet;
+mod probe;
+mod report;
+mod rules;
+mod shown;
+mod target;
+mod way;
+
+use course::Course;
+
+/// The exit status of a wrong command line.
+const WRONG: u8 = 2;
+
+/// How long packets of others are waited for, and the answer to the probe.
+const SECONDS: u64 = 10;
+const PROBE_SECONDS: u64 = 3;
+
+/// The options of `trace`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// a port of the host, as PORT or PORT/udp; or a container, or CONTAINER to ADDRESS[:PORT][/udp]
+    #[arg(required = true, num_args = 1..=3, value_name = "PORT|CONTAINER")]
+    what: Vec<String>,
+    /// send a packet instead of waiting for one
+    #[arg(long)]
+    probe: bool,
+    /// how many seconds to wait for packets; default 10, and 3 for the answer to --probe
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
+    #[command(flatten)]
+    scope: Scope,
+    /// print one JSON document, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.seconds.unwrap_or(if self.probe { PROBE_SECONDS } else { SECONDS }))
+    }
+}
+
+/// Follows packets, and prints their way.
+pub fn run(options: &Options) -> ExitCode {
+    let target = match target::parse(&options.what) {
+        Ok(target) => target,
+        Err(sentence) => {
+            complain(&format!("error: {sentence}\n"));
+            return ExitCode::from(WRONG);
+        }
+    };
+    match refusal() {
+        Ok(None) => {}
+        Ok(Some(sentence)) => return failed(sentence),
+        Err(error) => return failed(&crate::error_line::error_line(&error)),
+    }
+    let found = match Inventory::observe(&options.scope, Depth::Lives) {
+        Ok(found) => found,
+        Err(error) => return failed(&format!("failed to read the cache: {error}")),
+    };
+    let course = match Course::find(&target, &found) {
+        Ok(course) => course,
+        Err(sentence) => return failed(&sentence),
+    };
+    let followed = follow::follow(&course, &found, options.probe, options.patience());
+    match followed {
+        Ok(report) => report.print(options.json),
+        Err(sentence) => failed(&sentence),
+    }
+}
+
+fn failed(sentence: &str) -> ExitCode {
+    complain(&format!("cni-plugins trace: {sentence}\n"));
+    ExitCode::FAILURE
+}

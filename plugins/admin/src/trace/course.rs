@@ -1,0 +1,219 @@
+//! What a trace follows: which packets are marked, which way is that of the packet and which that of the answer.
+
+use std::net::IpAddr;
+
+use cni_core::family::Family;
+use cni_kernel::nftables::trace::mark::Mark;
+use cni_plugin::namespace::Life;
+
+use super::case::Aim;
+use super::packet::{TCP, UDP, end, protocol_name};
+use super::target::Target;
+use super::way::Way;
+use crate::cache::PublishedPort;
+use crate::contested;
+use crate::inventory::{Attached, Inventory};
+
+/// The course of packets.
+#[derive(Debug)]
+pub struct Course<'a> {
+    pub aim: Aim,
+    /// The container, if one is concerned.
+    pub subject: Option<&'a Attached>,
+    /// Its address, of the family of the packets.
+    pub address: Option<IpAddr>,
+    /// The container that has the port, if the subject has to wait for it.
+    pub holder: Option<String>,
+    pub kind: CourseKind,
+}
+
+/// Which way they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CourseKind {
+    /// To a port of the host.
+    Published { port: u16, protocol: u8, host_ip: Option<IpAddr>, container_port: Option<u16> },
+    /// To a container that publishes nothing.
+    ToContainer,
+    /// From a container to an address.
+    From { to: IpAddr, port: Option<u16>, protocol: Option<u8> },
+}
+
+impl<'a> Course<'a> {
+    /// Finds the container that is meant.
+    ///
+    /// # Errors
+    /// A sentence that says why there is none.
+    pub fn find(target: &Target, found: &'a Inventory) -> Result<Self, String> {
+        match target {
+            Target::Port { port, protocol } => Ok(Self::to_port(*port, *protocol, found)),
+            Target::Container(name) => Ok(Self::to_container(attached(name, found)?, found)),
+            Target::From { container, to, port, protocol } => {
+                let subject = attached(container, found)?;
+                let address = address_of(subject, Some(Family::of(*to)));
+                let Some(address) = address else {
+                    return Err(format!(
+                        "container {} has no IP{} address",
+                        subject.cached.at.container,
+                        Family::of(*to)
+                    ));
+                };
+                let aim = Aim::Out(end(*to, *port));
+                let kind = CourseKind::From { to: *to, port: *port, protocol: *protocol };
+                Ok(Self { aim, subject: Some(subject), address: Some(address), holder: None, kind })
+            }
+        }
+    }
+
+    /// The oldest container that publishes a port has it.
+    fn to_port(port: u16, protocol: u8, found: &'a Inventory) -> Self {
+        let publishes = |one: &&'a Attached| one.cached.ports.iter().any(|published| is_it(published, port, protocol));
+        let subject = living(found).find(publishes);
+        let published = subject.and_then(|one| one.cached.ports.iter().find(|one| is_it(one, port, protocol)));
+        Self::published(subject, published, port, protocol)
+    }
+
+    fn to_container(subject: &'a Attached, found: &Inventory) -> Self {
+        let Some(published) = subject.cached.ports.iter().find(|port| [TCP, UDP].contains(&protocol_of(port))) else {
+            let aim = Aim::In(format!("container {}", subject.cached.at.container));
+            let address = address_of(subject, None);
+            return Self { aim, subject: Some(subject), address, holder: None, kind: CourseKind::ToContainer };
+        };
+        let holder = contested::holder(found, &subject.cached.at, published).map(|at| at.container.to_string());
+        Self { holder, ..Self::published(Some(subject), Some(published), published.host_port, protocol_of(published)) }
+    }
+
+    fn published(subject: Option<&'a Attached>, published: Option<&PublishedPort>, port: u16, protocol: u8) -> Self {
+        let host_ip = published.and_then(|one| one.host_ip.parse().ok());
+        let family = host_ip.map(Family::of);
+        let kind = CourseKind::Published {
+            port,
+            protocol,
+            host_ip: host_ip.filter(|ip: &IpAddr| !ip.is_unspecified()),
+            container_port: published.map(|one| one.container_port),
+        };
+        let address = subject.and_then(|one| address_of(one, family));
+        Self { aim: Aim::In(format!("port {port}/{}", protocol_name(protocol))), subject, address, holder: None, kind }
+    }
+
+    /// The family of the packets.
+    pub fn family(&self) -> Family {
+        match &self.kind {
+            CourseKind::From { to, .. } => Family::of(*to),
+            CourseKind::Published { host_ip: Some(ip), .. } => Family::of(*ip),
+            CourseKind::Published { host_ip: None, .. } | CourseKind::ToContainer => {
+                self.address.map_or(Family::V4, Family::of)
+            }
+        }
+    }
+
+    /// The marks of packets that others send.
+    pub fn marks(&self) -> Vec<Mark> {
+        let nothing = Mark::default;
+        match &self.kind {
+            CourseKind::Published { port, protocol, container_port, .. } => {
+                let protocol = Some(*protocol);
+                let forth = Mark { protocol, destination_port: Some(*port), ..nothing() };
+                let source_port = Some(self.address.and(*container_port).unwrap_or(*port));
+                vec![forth, Mark { source: self.address, protocol, source_port, ..nothing() }]
+            }
+            CourseKind::ToContainer => {
+                let both =
+                    [Mark { destination: self.address, ..nothing() }, Mark { source: self.address, ..nothing() }];
+                both.into_iter().filter(|_| self.address.is_some()).collect()
+            }
+            CourseKind::From { to, port, protocol } => vec![
+                Mark {
+                    source: self.address,
+                    destination: Some(*to),
+                    protocol: *protocol,
+                    destination_port: *port,
+                    ..nothing()
+                },
+                Mark { source: Some(*to), protocol: *protocol, source_port: *port, ..nothing() },
+            ],
+        }
+    }
+
+    /// The marks of the probe's own packets, which comes by a link.
+    pub fn marks_of_probe(link: &str, own: IpAddr) -> Vec<Mark> {
+        let input = Some(link.to_owned());
+        vec![Mark { input, source: Some(own), ..Mark::default() }, Mark { destination: Some(own), ..Mark::default() }]
+    }
+
+    /// Whether a way is that of a packet that is followed.
+    pub fn is_followed(&self, way: &Way) -> bool {
+        let Some(sight) = way.first() else { return false };
+        let packet = &sight.packet;
+        let port = |number: Option<u16>| number.is_none_or(|number| packet.ports.is_some_and(|[_, to]| to == number));
+        match &self.kind {
+            CourseKind::Published { port: number, protocol, .. } => packet.protocol == *protocol && port(Some(*number)),
+            CourseKind::ToContainer => Some(packet.destination) == self.address,
+            CourseKind::From { to, port: number, .. } => {
+                packet.destination == *to && Some(packet.source) == self.address && port(*number)
+            }
+        }
+    }
+
+    /// Whether a way is that of an answer.
+    pub fn is_answer(&self, way: &Way) -> bool {
+        let Some(sight) = way.first() else { return false };
+        let packet = &sight.packet;
+        let port =
+            |number: Option<u16>| number.is_none_or(|number| packet.ports.is_some_and(|[source, _]| source == number));
+        match &self.kind {
+            CourseKind::Published { port: own, container_port, .. } => match self.address {
+                Some(address) if packet.source == address => port(*container_port),
+                Some(_) | None => packet.ports.is_some_and(|[source, to]| source == *own && to != *own),
+            },
+            CourseKind::ToContainer => Some(packet.source) == self.address,
+            CourseKind::From { to, port: number, .. } => packet.source == *to && port(*number),
+        }
+    }
+}
+
+fn living(found: &Inventory) -> impl Iterator<Item = &Attached> {
+    found.attached.iter().filter(|one| one.life != Life::Dead)
+}
+
+/// The container of a name, or of the beginning of one, as `list` shows it.
+fn attached<'a>(name: &str, found: &'a Inventory) -> Result<&'a Attached, String> {
+    let name = name.trim_end_matches('…');
+    let called = |one: &&Attached| one.cached.at.container.as_str() == name;
+    if let Some(one) = living(found).find(called) {
+        return Ok(one);
+    }
+    let begins = |one: &&Attached| one.cached.at.container.as_str().starts_with(name);
+    let mut meant: Vec<&Attached> = living(found).filter(begins).collect();
+    meant.dedup_by_key(|one| one.cached.at.container.clone());
+    match only(&meant) {
+        Some(one) => Ok(one),
+        None if meant.is_empty() => Err(format!("there is no container {name}: cni-plugins list shows them")),
+        None => Err(format!("the names of {} containers begin with {name}: write more of it", meant.len())),
+    }
+}
+
+/// The only one of some.
+fn only<'a>(meant: &[&'a Attached]) -> Option<&'a Attached> {
+    match meant {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+fn address_of(one: &Attached, family: Option<Family>) -> Option<IpAddr> {
+    let mut addresses: Vec<IpAddr> = one.cached.addresses.clone();
+    addresses.sort_by_key(|address| Family::of(*address));
+    addresses.into_iter().find(|address| family.is_none_or(|family| family == Family::of(*address)))
+}
+
+fn protocol_of(port: &PublishedPort) -> u8 {
+    match port.protocol.to_ascii_lowercase().as_str() {
+        "" | "tcp" => TCP,
+        "udp" => UDP,
+        _ => 132,
+    }
+}
+
+fn is_it(published: &PublishedPort, port: u16, protocol: u8) -> bool {
+    published.host_port == port && protocol_of(published) == protocol
+}

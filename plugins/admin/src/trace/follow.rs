@@ -1,0 +1,264 @@
+//! Follows packets: marks them, hears what the kernel tells, and looks for the reason where they have ended.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cni_kernel::netlink::{NetlinkError, RouteQuestion, Socket};
+use cni_kernel::netns::Netns;
+use cni_kernel::nftables::trace::{Heard, Keeper, PREFIX, TraceSocket, TraceTable, chains, leftovers};
+
+use super::case::{Case, ContainerRoute, Facts, Reply};
+use super::course::{Course, CourseKind};
+use super::judge::judge;
+use super::legacy::Counters;
+use super::look;
+use super::owner::{Known, Owners};
+use super::probe::{self, Neighbour, Shot};
+use super::report::Report;
+use super::rules::RuleTexts;
+use super::shown::Shower;
+use super::way::{End, Hook, Way, Ways};
+use crate::inventory::Inventory;
+
+/// How long the socket waits for the next message.
+const TICK: Duration = Duration::from_millis(100);
+/// How long is listened once an answer, or the end of a way, was seen.
+const QUIET: Duration = Duration::from_millis(500);
+/// So many ways are enough.
+const ENOUGH: usize = 64;
+
+/// What was seen.
+struct Seen {
+    ways: Ways,
+    reply: Reply,
+    is_incomplete: bool,
+    keeper: Keeper,
+    /// Kept until the host was asked about its link.
+    _neighbour: Option<Neighbour>,
+}
+
+/// Follows packets of a course, for so long.
+///
+/// # Errors
+/// A sentence that says what could not be done.
+pub fn follow(course: &Course<'_>, found: &Inventory, is_probe: bool, patience: Duration) -> Result<Report, String> {
+    remove_leftovers().map_err(|error| text(&error))?;
+    let before = Counters::read();
+    let netns = course.subject.and_then(look::namespace);
+    let seen = if is_probe { probed(course, netns.as_ref(), patience)? } else { heard(course, patience)? };
+    let after = Counters::read();
+    let mut host = Socket::open().map_err(|error| text(&error))?;
+    let names = look::links(&mut host).map_err(|error| text(&error))?;
+    let owners = owners(found)?;
+    let mut rules = RuleTexts::new(chains::socket().ok());
+    let mut shower = Shower { names: &names, owners: &owners, rules: &mut rules };
+
+    let ways = seen.ways.all();
+    let forth = ways.iter().find(|way| course.is_followed(way) && !course.is_answer(way));
+    let back = ways.iter().find(|way| course.is_answer(way));
+    let legacy = after.since(&before);
+    let mut facts = facts(course, &mut host, netns.as_ref(), [forth, back], &names).map_err(|error| text(&error))?;
+    facts.legacy = legacy.iter().map(|(rule, _)| rule.clone()).collect();
+    let case = Case {
+        aim: course.aim.clone(),
+        reply: seen.reply.clone(),
+        forth,
+        back,
+        drop: forth.and_then(|way| shower.drop(way)),
+        back_drop: back.and_then(|way| shower.drop(way)),
+        facts: &facts,
+    };
+    let verdict = judge(&case);
+    let is_shown = |way: &&Way| {
+        let is_first = [forth, back].into_iter().flatten().any(|one| std::ptr::eq(one, *way));
+        is_first || !matches!(way.end(), Some(End::Left { .. } | End::Delivered))
+    };
+    let shown: Vec<&Way> = ways.iter().filter(is_shown).collect();
+    Ok(Report { ways: shower.all(&shown), notes: notes(&seen, after.in_use, &legacy), verdict })
+}
+
+/// What should be known of the trace itself.
+fn notes(seen: &Seen, has_legacy: bool, legacy: &[(String, u64)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if seen.keeper == Keeper::NextCall {
+        notes.push(
+            "this kernel does not delete the table of a killed trace (NFT_TABLE_F_OWNER, Linux 5.12): the next trace does".to_owned(),
+        );
+    }
+    if seen.is_incomplete {
+        notes.push("there were more packets than could be read: some are missing here".to_owned());
+    }
+    if has_legacy {
+        notes.push(
+            "iptables-legacy has rules, which no trace sees; these have met packets meanwhile, perhaps others"
+                .to_owned(),
+        );
+        notes.extend(legacy.iter().map(|(rule, count)| format!("  {count} packets: {rule}")));
+    }
+    notes
+}
+
+/// Removes the tables of processes that were killed where the kernel does not.
+fn remove_leftovers() -> Result<(), NetlinkError> {
+    for process in leftovers()? {
+        if Path::new(&format!("/proc/{process}")).exists() {
+            log::info!("table {PREFIX}{process} belongs to a process that runs");
+        } else {
+            TraceTable::remove_of(process)?;
+        }
+    }
+    Ok(())
+}
+
+/// An error with its causes.
+fn text(error: &dyn Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+fn owners(found: &Inventory) -> Result<Owners, String> {
+    let mut socket = chains::socket().map_err(|error| text(&error))?;
+    let mut chains = chains::list(&mut socket).map_err(|cause| format!("failed to list the chains: {cause}"))?;
+    chains.retain(|chain| !chain.table.starts_with(PREFIX));
+    let known =
+        found.attached.iter().map(|one| Known { at: one.cached.at.clone(), addresses: one.cached.addresses.clone() });
+    Ok(Owners { chains, known: known.collect() })
+}
+
+/// Waits for packets of others.
+fn heard(course: &Course<'_>, patience: Duration) -> Result<Seen, String> {
+    let mut recorder = Recorder::start(&course.marks())?;
+    let (end, mut quiet) = (Instant::now() + patience, None::<Instant>);
+    while Instant::now() < quiet.unwrap_or(end).min(end) && recorder.ways.all().len() < ENOUGH {
+        recorder.hear()?;
+        if quiet.is_none() && is_over(course, recorder.ways.all()) {
+            quiet = Some(Instant::now() + QUIET);
+        }
+    }
+    recorder.end(Reply::Real { seconds: patience.as_secs() })
+}
+
+/// Whether a packet was answered, or dropped by a rule.
+fn is_over(course: &Course<'_>, ways: &[Way]) -> bool {
+    let is_dropped = |way: &Way| matches!(way.end(), Some(End::Rule { .. } | End::Policy(_)));
+    let has_forth = ways.iter().any(|way| course.is_followed(way));
+    ways.iter().any(|way| is_dropped(way) || has_forth && course.is_answer(way))
+}
+
+/// Sends a probe, and hears what becomes of it.
+fn probed(course: &Course<'_>, netns: Option<&Netns>, patience: Duration) -> Result<Seen, String> {
+    if let CourseKind::From { to, port, protocol } = &course.kind {
+        let netns = netns.ok_or("the container's network namespace is not to be found: cni-plugins list shows why")?;
+        let mut recorder = Recorder::start(&course.marks())?;
+        let shot = Shot { to: *to, port: *port, protocol: protocol.unwrap_or_default() };
+        let reply = probe::send(netns, shot, patience);
+        recorder.drain()?;
+        return recorder.end(reply);
+    }
+    let neighbour =
+        Neighbour::new(course.family()).map_err(|error| format!("failed to prepare the probe: {}", text(&error)))?;
+    let mut recorder = Recorder::start(&Course::marks_of_probe(&neighbour.link, neighbour.own))?;
+    let shot = match &course.kind {
+        CourseKind::Published { port, protocol, host_ip, .. } => {
+            Shot { to: host_ip.unwrap_or(neighbour.host), port: Some(*port), protocol: *protocol }
+        }
+        CourseKind::ToContainer | CourseKind::From { .. } => {
+            Shot { to: course.address.ok_or("the container has no address")?, port: None, protocol: 0 }
+        }
+    };
+    let reply = probe::send(&neighbour.netns, shot, patience);
+    recorder.drain()?;
+    Ok(Seen { _neighbour: Some(neighbour), ..recorder.end(reply)? })
+}
+
+/// The table that marks packets, and the socket that hears of them.
+struct Recorder {
+    socket: TraceSocket,
+    table: TraceTable,
+    ways: Ways,
+    is_incomplete: bool,
+}
+
+impl Recorder {
+    fn start(marks: &[cni_kernel::nftables::trace::mark::Mark]) -> Result<Self, String> {
+        let socket =
+            TraceSocket::open(TICK).map_err(|error| format!("this kernel has no trace of nf_tables: {error}"))?;
+        let table = TraceTable::create(marks).map_err(|error| text(&error))?;
+        let ways = Ways::new(table.name().to_owned());
+        Ok(Self { socket, table, ways, is_incomplete: false })
+    }
+
+    /// Waits for a message; returns whether there was one.
+    fn hear(&mut self) -> Result<bool, String> {
+        match self.socket.hear().map_err(|error| format!("failed to read the trace: {error}"))? {
+            Heard::Events(events) => events.into_iter().for_each(|event| self.ways.add(event)),
+            Heard::Lost => self.is_incomplete = true,
+            Heard::Nothing => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads what has come already.
+    fn drain(&mut self) -> Result<(), String> {
+        let end = Instant::now() + QUIET * 4;
+        while self.hear()? && Instant::now() < end && self.ways.all().len() < ENOUGH {}
+        Ok(())
+    }
+
+    fn end(self, reply: Reply) -> Result<Seen, String> {
+        let Self { socket, table, ways, is_incomplete } = self;
+        drop(socket);
+        let keeper = table.keeper();
+        table.remove().map_err(|error| text(&error))?;
+        Ok(Seen { ways, reply, is_incomplete, keeper, _neighbour: None })
+    }
+}
+
+/// What is found out by looking.
+fn facts(
+    course: &Course<'_>,
+    host: &mut Socket,
+    netns: Option<&Netns>,
+    [forth, back]: [Option<&Way>; 2],
+    names: &HashMap<u32, String>,
+) -> Result<Facts, NetlinkError> {
+    let mut facts =
+        Facts { holder: course.holder.clone(), subject: course.subject.map(look::subject), ..Facts::default() };
+    let lost = |way: &&Way| matches!(way.end(), Some(End::LostAfter(Hook::Prerouting | Hook::Output)));
+    if let Some(sight) = [forth, back].into_iter().flatten().find(lost).and_then(Way::last) {
+        let (to, from) = (sight.packet.destination, Some(sight.packet.source));
+        facts.unrouted = look::unrouted(host, RouteQuestion { to, from, input: sight.input }, names)?;
+    }
+    if let Some(End::Left { output: Some(index) }) = forth.and_then(Way::end) {
+        facts.left_by = names.get(&index).cloned();
+    }
+    let (Some(subject), Some(netns)) = (course.subject, netns) else { return Ok(facts) };
+    let peer = match &course.kind {
+        CourseKind::From { to, .. } => Some(*to),
+        CourseKind::Published { .. } | CourseKind::ToContainer => {
+            forth.and_then(Way::last).map(|sight| sight.packet.source)
+        }
+    };
+    facts.route = peer.and_then(|peer| look::container_route(host, netns, subject, peer));
+    // Such a host does not even answer when the container asks for its link-layer address.
+    if let (None, CourseKind::From { to, .. }, Some(ContainerRoute::Via { gateway, .. })) =
+        (forth, &course.kind, &facts.route)
+    {
+        let input = look::link_with(host, *gateway)?;
+        if input.is_some() {
+            facts.unrouted = look::unrouted(host, RouteQuestion { to: *to, from: course.address, input }, names)?;
+        }
+    }
+    if let (CourseKind::Published { protocol, container_port: Some(port), .. }, Some(address)) =
+        (&course.kind, course.address)
+    {
+        facts.listening = look::listening(netns, *protocol, address, *port);
+    }
+    Ok(facts)
+}

@@ -1,0 +1,198 @@
+//! The probe: a packet of our own, from a network namespace that ends with this process, or from the container.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+use cni_kernel::echo::echo;
+use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::netns::Netns;
+use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
+
+use super::case::Reply;
+use super::packet::UDP;
+
+/// How many networks are tried before there is none for the probe.
+const TRIES: u32 = 64;
+
+/// A namespace from which no path was found.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    #[error("failed to make a network namespace: {0}")]
+    Namespace(io::Error),
+    #[error(transparent)]
+    Link(#[from] NetlinkError),
+    #[error("no network is free for the probe: every one of {TRIES} is in use")]
+    NoNetwork,
+    #[error("a link is called {0} already")]
+    Name(String),
+}
+
+/// A network namespace behind a link of the host.
+#[derive(Debug)]
+pub struct Neighbour {
+    pub netns: Netns,
+    /// The host's end of the link.
+    pub link: String,
+    /// The host's address there, and the probe's.
+    pub host: IpAddr,
+    pub own: IpAddr,
+    index: u32,
+}
+
+impl Neighbour {
+    /// Makes it. The namespace, and the link with it, end when this process does.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or no network is free.
+    pub fn new(family: Family) -> Result<Self, ProbeError> {
+        let netns = Netns::inside_new(Netns::own).and_then(|netns| netns).map_err(ProbeError::Namespace)?;
+        let mut host = Socket::open()?;
+        let [near, far] = free_network(&mut host, family)?;
+        let link = format!("cnitrace{}", std::process::id());
+        let name = |text: &str| IfName::parse(text).map_err(|_| ProbeError::Name(text.to_owned()));
+        let new = NewLink {
+            name: name(&link)?,
+            mac: Some(mac(1)),
+            mtu: None,
+            if_present: IfPresent::Refuse,
+            kind: LinkKind::Veth { peer: VethPeer { ns: Ns::Container, name: name("probe0")?, mac: mac(2) } },
+        };
+        host.create_link(&new, Some(netns.as_fd()))?;
+        let index = host.link(&link)?.map(|link| link.index).ok_or_else(|| ProbeError::Name(link.clone()))?;
+        let (host_end, own) = (near.address(), far.address());
+        let neighbour = Self { netns, link, host: host_end, own, index };
+        host.set_link_up(index)?;
+        host.add_address(index, near, Dad::Skip)?;
+        neighbour.set_up(far)?;
+        Ok(neighbour)
+    }
+
+    fn set_up(&self, own: Cidr) -> Result<(), ProbeError> {
+        let mut inside = self.netns.inside(Socket::open).map_err(ProbeError::Namespace)??;
+        let probe = inside.link("probe0")?.ok_or_else(|| ProbeError::Name("probe0".to_owned()))?;
+        inside.set_link_up(probe.index)?;
+        inside.add_address(probe.index, own, Dad::Skip)?;
+        let everywhere = Cidr::new(own.family().unspecified(), 0).ok_or(ProbeError::NoNetwork)?;
+        Ok(inside.add_route(probe.index, &NewRoute { gw: Some(self.host), ..NewRoute::to(everywhere) })?)
+    }
+}
+
+impl Drop for Neighbour {
+    /// The kernel would do it a little later.
+    fn drop(&mut self) {
+        let deleted = Socket::open().and_then(|mut host| host.delete_link(self.index));
+        if let Err(error) = deleted {
+            log::warn!("{error}");
+        }
+    }
+}
+
+fn mac(end: u8) -> Mac {
+    let [a, b, c, d] = std::process::id().to_be_bytes();
+    Mac::local([end, 0x7c, a, b, c, d])
+}
+
+/// The addresses of host and probe, in a network that the host does not know.
+fn free_network(host: &mut Socket, family: Family) -> Result<[Cidr; 2], ProbeError> {
+    let mut used: Vec<Cidr> =
+        host.addresses(None, Some(family))?.into_iter().map(|address| address.cidr.network()).collect();
+    used.extend(host.routes(family, None)?.into_iter().map(|route| route.dst));
+    choose(family, std::process::id(), &used).ok_or(ProbeError::NoNetwork)
+}
+
+/// A network of four addresses, of those for measurements (RFC 2544), or a local one of IPv6.
+fn choose(family: Family, seed: u32, used: &[Cidr]) -> Option<[Cidr; 2]> {
+    (0..TRIES).map(|n| seed.wrapping_add(n)).find_map(|number| {
+        let [near, far] = match family {
+            Family::V4 => {
+                let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) | (number & 0x7fff) << 2;
+                [1, 2].map(|n| IpAddr::V4(Ipv4Addr::from(first | n)))
+            }
+            Family::V6 => {
+                let first = u128::from(Ipv6Addr::new(0xfd63, 0x6e69, 0x7472, 0, 0, 0, 0, 0)) | u128::from(number) << 2;
+                [1, 2].map(|n| IpAddr::V6(Ipv6Addr::from(first | n)))
+            }
+        };
+        let [near, far] = [near, far].map(|address| Cidr::new(address, family.bits() - 2));
+        let ends = [near?, far?];
+        let is_used = used.iter().any(|used| used.prefix() > 0 && used.overlaps(ends[0].network()));
+        (!is_used).then_some(ends)
+    })
+}
+
+/// Where the probe goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shot {
+    pub to: IpAddr,
+    /// Without a port it asks for an echo.
+    pub port: Option<u16>,
+    pub protocol: u8,
+}
+
+/// Sends it from a namespace, and waits for the answer.
+pub fn send(from: &Netns, shot: Shot, patience: Duration) -> Reply {
+    match from.inside(|| sent(shot, patience)) {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(error)) => judged(&error),
+        Err(error) => Reply::Unreachable(error.to_string()),
+    }
+}
+
+fn sent(shot: Shot, patience: Duration) -> io::Result<Reply> {
+    let Shot { to, port, protocol } = shot;
+    let Some(port) = port else {
+        return Ok(if echo(to, patience)? { Reply::Answered } else { Reply::Silent });
+    };
+    let end = SocketAddr::new(to, port);
+    if protocol != UDP {
+        return TcpStream::connect_timeout(&end, patience).map(|_| Reply::Answered);
+    }
+    let socket = UdpSocket::bind(SocketAddr::new(Family::of(to).unspecified(), 0))?;
+    socket.set_read_timeout(Some(patience))?;
+    socket.connect(end)?;
+    socket.send(b"cni-plugins trace\n")?;
+    socket.recv(&mut [0; 1]).map(|_| Reply::Answered)
+}
+
+fn judged(error: &io::Error) -> Reply {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        Reply::Refused
+    } else if [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind()) {
+        Reply::Silent
+    } else {
+        Reply::Unreachable(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cidr(text: &str) -> Cidr {
+        text.parse().expect("a network")
+    }
+
+    #[test]
+    fn the_probe_takes_a_network_that_nobody_uses() {
+        let texts = |used: &[Cidr]| choose(Family::V4, 5, used).map(|ends| ends.map(|end| end.to_string()));
+        let want = |ends: [&str; 2]| Some(ends.map(str::to_owned));
+        assert_eq!(texts(&[cidr("0.0.0.0/0")]), want(["198.18.0.21/30", "198.18.0.22/30"]));
+        assert_eq!(texts(&[cidr("198.18.0.20/31")]), want(["198.18.0.25/30", "198.18.0.26/30"]));
+        assert_eq!(texts(&[cidr("198.18.0.0/15")]), None);
+        let v6 = choose(Family::V6, 1, &[]).map(|ends| ends.map(|end| end.to_string()));
+        assert_eq!(v6, want(["fd63:6e69:7472::5/126", "fd63:6e69:7472::6/126"]));
+    }
+
+    #[test]
+    fn an_error_is_a_reply() {
+        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ECONNREFUSED)), Reply::Refused);
+        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ETIMEDOUT)), Reply::Silent);
+        assert!(matches!(judged(&io::Error::from_raw_os_error(libc::EHOSTUNREACH)), Reply::Unreachable(_)));
+    }
+}

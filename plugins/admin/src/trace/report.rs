@@ -1,0 +1,59 @@
+//! What a trace prints.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::case::Verdict;
+use super::shown::ShownWay;
+use crate::output::{FOUND, print};
+
+/// The ways, and what they mean.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub ways: Vec<ShownWay>,
+    /// What should be known of the trace itself.
+    pub notes: Vec<String>,
+    pub verdict: Verdict,
+}
+
+impl Report {
+    /// Prints it; returns the exit status.
+    pub fn print(&self, as_json: bool) -> ExitCode {
+        match print(&if as_json { self.json() } else { self.text() }) {
+            ExitCode::SUCCESS if !self.verdict.arrived => ExitCode::from(FOUND),
+            other => other,
+        }
+    }
+
+    fn text(&self) -> String {
+        let ways: String = self.ways.iter().map(ShownWay::text).collect();
+        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{ways}{notes}{}\n", self.verdict.text().replace('\n', " "))
+    }
+
+    fn json(&self) -> String {
+        let Self { ways, notes, verdict } = self;
+        let document = json!({
+            "packets": ways.iter().map(ShownWay::json).collect::<Vec<_>>(),
+            "notes": notes,
+            "arrived": verdict.arrived,
+            "why": verdict.why,
+            "helps": verdict.helps,
+        });
+        format!("{document:#}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_sentence() {
+        let verdict = Verdict::lost("dropped", "accept it");
+        let report = Report { ways: Vec::new(), notes: vec!["a note".to_owned()], verdict };
+        assert_eq!(report.text(), "note: a note\ndropped: accept it\n");
+        assert!(report.json().contains("\"helps\": \"accept it\""), "{}", report.json());
+    }
+}

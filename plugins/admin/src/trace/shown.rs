@@ -1,0 +1,230 @@
+//! A way as it is printed: a line for each thing that the packet has met.
+
+use std::collections::HashMap;
+
+use cni_kernel::nftables::trace::event::TraceVerdict;
+use serde_json::{Value, json};
+
+use super::case::DroppedBy;
+use super::owner::Owners;
+use super::packet::Packet;
+use super::rules::{self, RuleTexts};
+use super::way::{Edge, End, Hook, Place, Sight, Step, Way};
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is about: `in`, `rule`, `policy`, `source`, `destination`, `route`, `out`.
+    pub about: &'static str,
+    /// The chain, of rules and policies.
+    pub place: Option<Place>,
+    pub text: String,
+    pub owner: Option<String>,
+}
+
+/// A way, and how many packets went it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownWay {
+    pub packet: Packet,
+    pub count: usize,
+    pub lines: Vec<Line>,
+}
+
+/// What is needed to show ways.
+pub struct Shower<'a> {
+    pub names: &'a HashMap<u32, String>,
+    pub owners: &'a Owners,
+    pub rules: &'a mut RuleTexts,
+}
+
+impl Shower<'_> {
+    /// The ways, of which those that are the same are shown once.
+    pub fn all(&mut self, ways: &[&Way]) -> Vec<ShownWay> {
+        let mut shown: Vec<ShownWay> = Vec::new();
+        for way in ways {
+            let Some(first) = way.first() else { continue };
+            let lines = self.lines(way);
+            match shown.iter_mut().find(|one| one.lines == lines && is_alike(&one.packet, &first.packet)) {
+                Some(one) => one.count += 1,
+                None => shown.push(ShownWay { packet: first.packet.clone(), count: 1, lines }),
+            }
+        }
+        shown
+    }
+
+    /// What dropped the packet of a way, if a rule or a policy did.
+    pub fn drop(&mut self, way: &Way) -> Option<DroppedBy> {
+        let is_forwarding = way.last().is_some_and(|sight| sight.hook == Hook::Forward);
+        match way.end()? {
+            End::Policy(place) => Some(DroppedBy {
+                by: format!("the policy of {}", rules::text(place)),
+                owner: self.owners.of_policy(place).map(|owner| owner.name()),
+                rejects: false,
+                is_forwarding,
+            }),
+            End::Rule { place, handle } => {
+                let rule = self.rules.of(place, handle);
+                let owner = self.owners.of_rule(place, &TraceVerdict::Drop, &rule.text);
+                Some(DroppedBy {
+                    by: format!("the rule \"{}\" of {}", rule.text, rules::text(place)),
+                    owner: owner.map(|owner| owner.name()),
+                    rejects: rule.rejects,
+                    is_forwarding,
+                })
+            }
+            End::Delivered | End::Left { .. } | End::Taken(_) | End::LostInside(_) | End::LostAfter(_) => None,
+        }
+    }
+
+    fn lines(&mut self, way: &Way) -> Vec<Line> {
+        let (mut lines, mut before): (Vec<Line>, Option<&Sight>) = (Vec::new(), None);
+        for step in &way.steps {
+            match step {
+                Step::Sight(sight) => {
+                    lines.extend(self.sight(before, sight));
+                    before = Some(sight);
+                }
+                Step::Rule { verdict: TraceVerdict::Return, .. } | Step::Policy { accepts: true, .. } => {}
+                Step::Rule { place, handle, verdict } => {
+                    let text = self.rules.of(place, *handle).text;
+                    let owner = self.owners.of_rule(place, verdict, &text).map(|owner| owner.text());
+                    lines.push(Line { about: "rule", place: Some(place.clone()), text, owner });
+                }
+                Step::Policy { place, accepts: false } => {
+                    let owner = self.owners.of_policy(place).map(|owner| owner.text());
+                    let text = "policy drop".to_owned();
+                    lines.push(Line { about: "policy", place: Some(place.clone()), text, owner });
+                }
+            }
+        }
+        lines
+    }
+
+    /// What has changed since the packet was seen before.
+    fn sight(&self, before: Option<&Sight>, sight: &Sight) -> Vec<Line> {
+        let line = |about: &'static str, text: String| Line { about, place: None, text, owner: None };
+        let Some(Sight { packet: earlier, .. }) = before else {
+            let text = sight.input.map_or_else(
+                || "the host itself sends it".to_owned(),
+                |index| format!("it comes by {}", self.name(index)),
+            );
+            return vec![line("in", text)];
+        };
+        let mut lines = Vec::new();
+        let packet = &sight.packet;
+        if earlier.destination != packet.destination || port(earlier, 1) != port(packet, 1) {
+            lines.push(line("destination", format!("{} becomes {}", earlier.to(), packet.to())));
+        }
+        if earlier.source != packet.source {
+            lines.push(line("source", format!("{} becomes {}", earlier.from(), packet.from())));
+        }
+        match (sight.hook, sight.edge) {
+            (Hook::Input, Edge::First) => lines.push(line("route", "to the host itself".to_owned())),
+            (Hook::Forward, Edge::First) => {
+                let by =
+                    sight.output.map_or_else(|| "elsewhere".to_owned(), |index| format!("by {}", self.name(index)));
+                lines.push(line("route", format!("to {} {by}", packet.destination)));
+            }
+            (Hook::Postrouting, Edge::Last) => {
+                let by = sight.output.map_or_else(String::new, |index| format!(" by {}", self.name(index)));
+                lines.push(line("out", format!("it leaves{by}")));
+            }
+            (Hook::Prerouting | Hook::Output, _) | (_, Edge::First | Edge::Last) => {}
+        }
+        lines
+    }
+
+    fn name(&self, index: u32) -> String {
+        self.names.get(&index).cloned().unwrap_or_else(|| format!("link {index}"))
+    }
+}
+
+fn port(packet: &Packet, end: usize) -> Option<u16> {
+    packet.ports.and_then(|ports| ports.get(end).copied())
+}
+
+/// Packets of other connections between the same ends are shown as one.
+fn is_alike(one: &Packet, other: &Packet) -> bool {
+    one.source == other.source
+        && one.destination == other.destination
+        && one.protocol == other.protocol
+        && port(one, 1) == port(other, 1)
+}
+
+impl ShownWay {
+    /// Its lines.
+    pub fn text(&self) -> String {
+        let times = if self.count > 1 { format!(" ({} packets)", self.count) } else { String::new() };
+        let lines: String = self.lines.iter().map(Line::print).collect();
+        format!("{}{times}\n{lines}", self.packet)
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let lines: Vec<Value> = self.lines.iter().map(Line::json).collect();
+        json!({"packet": self.packet.to_string(), "count": self.count, "steps": lines})
+    }
+}
+
+impl Line {
+    fn print(&self) -> String {
+        let Self { about, place, text, owner } = self;
+        let place = place.as_ref().map(|place| format!("{}: ", rules::text(place))).unwrap_or_default();
+        let owner = owner.as_ref().map(|owner| format!("   [{owner}]")).unwrap_or_default();
+        format!("  {about:12} {place}{text}{owner}\n")
+    }
+
+    fn json(&self) -> Value {
+        let Self { about, place, text, owner } = self;
+        let place = place.as_ref().map(|place| {
+            json!({
+                "family": cni_kernel::nftables::trace::chains::family_name(place.family),
+                "table": place.table,
+                "chain": place.chain,
+            })
+        });
+        json!({"kind": about, "place": place, "text": text, "owner": owner})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sight(hook: Hook, edge: Edge, packet: Packet) -> Step {
+        Step::Sight(Sight { hook, edge, packet, input: Some(1), output: Some(2) })
+    }
+
+    fn dropped() -> Way {
+        let place = Place { family: 2, table: "filter".to_owned(), chain: "FORWARD".to_owned() };
+        let before = Packet::tcp("192.0.2.9", "192.0.2.1", [40000, 8080], 2);
+        let after = Packet::tcp("192.0.2.9", "10.0.0.2", [40000, 80], 2);
+        Way::of(vec![
+            sight(Hook::Prerouting, Edge::First, before),
+            sight(Hook::Prerouting, Edge::Last, after.clone()),
+            sight(Hook::Forward, Edge::First, after),
+            Step::Policy { place, accepts: false },
+        ])
+    }
+
+    #[test]
+    fn a_way_is_shown_with_what_has_changed() {
+        let names = HashMap::from([(1, "eth0".to_owned()), (2, "cni0".to_owned())]);
+        let owners = Owners::default();
+        let mut rules = RuleTexts::without_programs();
+        let mut shower = Shower { names: &names, owners: &owners, rules: &mut rules };
+        let shown = shower.all(&[&dropped(), &dropped()]);
+        let [one] = &shown[..] else { panic!("{shown:?}") };
+        let want = "\
+tcp 192.0.2.9:40000 -> 192.0.2.1:8080 (2 packets)
+  in           it comes by eth0
+  destination  192.0.2.1:8080 becomes 10.0.0.2:80
+  route        to 10.0.0.2 by cni0
+  policy       table ip filter, chain FORWARD: policy drop
+";
+        assert_eq!(one.text(), want);
+        assert_eq!(one.json()["steps"][3]["place"]["table"], "filter");
+        let drop = shower.drop(&dropped()).expect("it was dropped");
+        assert!(drop.is_forwarding && drop.by == "the policy of table ip filter, chain FORWARD", "{drop:?}");
+    }
+}

@@ -1,0 +1,309 @@
+//! The ways of packets through the packet filter, put together from what the kernel tells.
+//!
+//! The trace's own table sees a packet at the beginning and the end of each hook: between them the others' rules have
+//! been, and between two hooks the kernel has chosen a route.
+
+use cni_kernel::nftables::trace::event::{TraceEvent, TraceKind, TraceVerdict};
+
+use super::packet::Packet;
+
+/// Where in the kernel a packet meets rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    Prerouting,
+    Input,
+    Forward,
+    Output,
+    Postrouting,
+}
+
+impl Hook {
+    const ALL: [Self; 5] = [Self::Prerouting, Self::Input, Self::Forward, Self::Output, Self::Postrouting];
+
+    /// Its name in `nft`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Input => "input",
+            Self::Forward => "forward",
+            Self::Output => "output",
+            Self::Postrouting => "postrouting",
+        }
+    }
+}
+
+/// Which side of the rules of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    First,
+    Last,
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// A number of `enum nf_proto`.
+    pub family: u8,
+    pub table: String,
+    pub chain: String,
+}
+
+/// The packet at the edge of a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    pub hook: Hook,
+    pub edge: Edge,
+    pub packet: Packet,
+    /// The indexes of the links.
+    pub input: Option<u32>,
+    pub output: Option<u32>,
+}
+
+/// A part of a way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Sight(Sight),
+    Rule { place: Place, handle: u64, verdict: TraceVerdict },
+    Policy { place: Place, accepts: bool },
+}
+
+/// The way of one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    number: u32,
+    pub steps: Vec<Step>,
+}
+
+/// Where a way ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End<'a> {
+    /// A rule dropped it.
+    Rule { place: &'a Place, handle: u64 },
+    /// The policy of a chain dropped it.
+    Policy(&'a Place),
+    /// It has reached the machine's own programs.
+    Delivered,
+    /// It has left by a link.
+    Left { output: Option<u32> },
+    /// A program has taken it, or the kernel keeps it.
+    Taken(&'a Place),
+    /// It was seen at the beginning of a hook, and not at its end; no rule of nf_tables has dropped it.
+    LostInside(Hook),
+    /// It was seen at the end of a hook, and at no other hook after it.
+    LostAfter(Hook),
+}
+
+impl Way {
+    #[cfg(test)]
+    pub const fn of(steps: Vec<Step>) -> Self {
+        Self { number: 1, steps }
+    }
+
+    /// The packet as it was seen first.
+    pub fn first(&self) -> Option<&Sight> {
+        self.sights().next()
+    }
+
+    /// The packet as it was seen last.
+    pub fn last(&self) -> Option<&Sight> {
+        self.sights().last()
+    }
+
+    fn sights(&self) -> impl Iterator<Item = &Sight> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Sight(sight) => Some(sight),
+            Step::Rule { .. } | Step::Policy { .. } => None,
+        })
+    }
+
+    /// Where it ends; `None` for a way of which nothing was seen.
+    pub fn end(&self) -> Option<End<'_>> {
+        match self.steps.last()? {
+            Step::Rule { place, handle, verdict: TraceVerdict::Drop } => {
+                return Some(End::Rule { place, handle: *handle });
+            }
+            Step::Rule { place, verdict: TraceVerdict::Taken, .. } => return Some(End::Taken(place)),
+            Step::Policy { place, accepts: false } => return Some(End::Policy(place)),
+            Step::Rule { .. } | Step::Policy { accepts: true, .. } | Step::Sight(_) => {}
+        }
+        let Sight { hook, edge, output, .. } = self.last()?;
+        Some(match (hook, edge) {
+            (Hook::Input, Edge::Last) => End::Delivered,
+            (Hook::Postrouting, Edge::Last) => End::Left { output: *output },
+            (hook, Edge::First) => End::LostInside(*hook),
+            (hook, Edge::Last) => End::LostAfter(*hook),
+        })
+    }
+}
+
+/// The ways, in the order in which they begin. `own` is the trace's own table.
+#[derive(Debug)]
+pub struct Ways {
+    own: String,
+    ways: Vec<Way>,
+}
+
+impl Ways {
+    /// None yet.
+    pub const fn new(own: String) -> Self {
+        Self { own, ways: Vec::new() }
+    }
+
+    /// Adds what the kernel has told.
+    pub fn add(&mut self, event: TraceEvent) {
+        let TraceEvent { packet: number, family, table, chain, kind, headers } = event;
+        if table == self.own {
+            let Some((hook, edge)) = edge_of(&chain) else { return };
+            let Some(headers) = headers else { return };
+            let Some(packet) = Packet::read(&headers) else { return };
+            let sight = Sight { hook, edge, packet, input: headers.input, output: headers.output };
+            let begins = edge == Edge::First && [Hook::Prerouting, Hook::Output].contains(&hook);
+            match self.way(number).filter(|_| !begins) {
+                Some(way) => way.steps.push(Step::Sight(sight)),
+                None => self.begin(number, sight),
+            }
+            return;
+        }
+        let place = Place { family, table, chain };
+        let step = match kind {
+            TraceKind::Rule { handle, verdict } => Step::Rule { place, handle, verdict },
+            TraceKind::Policy { accepts } => Step::Policy { place, accepts },
+            TraceKind::Return => return,
+        };
+        if let Some(way) = self.way(number) {
+            way.steps.push(step);
+        }
+    }
+
+    /// A packet with another number. One that a bridge hands to the host has met the first rules in the bridge, where it had
+    /// another number.
+    fn begin(&mut self, number: u32, sight: Sight) {
+        let is_same = |way: &&mut Way| {
+            way.end() == Some(End::LostAfter(Hook::Prerouting))
+                && way.last().is_some_and(|last| last.packet == sight.packet && last.input == sight.input)
+        };
+        match self.ways.iter_mut().rev().find(is_same) {
+            Some(way) => {
+                way.number = number;
+                way.steps.push(Step::Sight(sight));
+            }
+            None => self.ways.push(Way { number, steps: vec![Step::Sight(sight)] }),
+        }
+    }
+
+    /// The way that a packet is on. The kernel may use the number again for a later packet.
+    fn way(&mut self, number: u32) -> Option<&mut Way> {
+        self.ways.iter_mut().rev().find(|way| way.number == number)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Way] {
+        &self.ways
+    }
+}
+
+/// The hook and the edge of a chain of the trace's own table.
+fn edge_of(chain: &str) -> Option<(Hook, Edge)> {
+    let (hook, edge) = chain.split_once('-')?;
+    let hook = Hook::ALL.into_iter().find(|one| one.name() == hook)?;
+    match edge {
+        "first" => Some((hook, Edge::First)),
+        "last" => Some((hook, Edge::Last)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cni_kernel::nftables::trace::event::Headers;
+
+    use super::*;
+
+    const OWN: &str = "own";
+
+    fn headers() -> Headers {
+        let mut network = vec![0; 20];
+        network[0] = 0x45;
+        Headers { network, transport: Vec::new(), input: Some(2), output: Some(3) }
+    }
+
+    fn sight(number: u32, chain: &str) -> TraceEvent {
+        let kind = TraceKind::Policy { accepts: true };
+        let (table, chain) = (OWN.to_owned(), chain.to_owned());
+        TraceEvent { packet: number, family: 1, table, chain, kind, headers: Some(headers()) }
+    }
+
+    fn other(number: u32, chain: &str, kind: TraceKind) -> TraceEvent {
+        let (table, chain) = ("filter".to_owned(), chain.to_owned());
+        TraceEvent { packet: number, family: 2, table, chain, kind, headers: None }
+    }
+
+    fn place(chain: &str) -> Place {
+        Place { family: 2, table: "filter".to_owned(), chain: chain.to_owned() }
+    }
+
+    fn ways(events: Vec<TraceEvent>) -> Ways {
+        let mut ways = Ways::new(OWN.to_owned());
+        events.into_iter().for_each(|event| ways.add(event));
+        ways
+    }
+
+    fn rule(verdict: TraceVerdict) -> TraceKind {
+        TraceKind::Rule { handle: 9, verdict }
+    }
+
+    #[test]
+    fn a_way_ends_where_it_was_seen_last() {
+        let begin = || vec![sight(1, "prerouting-first"), sight(1, "prerouting-last")];
+        let with = |more: Vec<TraceEvent>| ways([begin(), more].concat());
+        let end = |ways: &Ways, want: End<'_>| assert_eq!(ways.all()[0].end(), Some(want));
+        end(&with(vec![]), End::LostAfter(Hook::Prerouting));
+        end(&with(vec![sight(1, "forward-first")]), End::LostInside(Hook::Forward));
+        end(&with(vec![sight(1, "input-first"), sight(1, "input-last")]), End::Delivered);
+        end(&with(vec![sight(1, "postrouting-last")]), End::Left { output: Some(3) });
+        let forward = place("FORWARD");
+        let dropped = other(1, "FORWARD", rule(TraceVerdict::Drop));
+        end(&with(vec![sight(1, "forward-first"), dropped]), End::Rule { place: &forward, handle: 9 });
+        let policy = other(1, "FORWARD", TraceKind::Policy { accepts: false });
+        end(&with(vec![sight(1, "forward-first"), policy]), End::Policy(&forward));
+        end(&with(vec![other(1, "FORWARD", rule(TraceVerdict::Taken))]), End::Taken(&forward));
+        let passed = other(1, "FORWARD", rule(TraceVerdict::Accept));
+        end(&with(vec![sight(1, "forward-first"), passed]), End::LostInside(Hook::Forward));
+    }
+
+    #[test]
+    fn a_number_that_comes_again_is_another_packet() {
+        let twice = ways(vec![
+            sight(1, "prerouting-first"),
+            sight(1, "postrouting-last"),
+            sight(2, "output-first"),
+            sight(1, "prerouting-first"),
+            sight(1, "prerouting-last"),
+        ]);
+        let lengths: Vec<usize> = twice.all().iter().map(|way| way.steps.len()).collect();
+        assert_eq!(lengths, [2, 1, 2]);
+    }
+
+    #[test]
+    fn a_packet_that_a_bridge_hands_over_gets_another_number() {
+        let twice = ways(vec![
+            sight(1, "prerouting-first"),
+            sight(1, "prerouting-last"),
+            sight(2, "forward-first"),
+            sight(2, "postrouting-last"),
+        ]);
+        let [one] = twice.all() else { panic!("{twice:?}") };
+        assert_eq!(one.end(), Some(End::Left { output: Some(3) }));
+    }
+
+    #[test]
+    fn what_belongs_to_no_way_is_left_out() {
+        let kept = ways(vec![
+            other(1, "FORWARD", rule(TraceVerdict::Accept)),
+            TraceEvent { headers: None, ..sight(1, "forward-first") },
+            sight(1, "elsewhere"),
+            TraceEvent { headers: Some(Headers { network: vec![], ..headers() }), ..sight(1, "prerouting-first") },
+        ]);
+        assert_eq!(kept.all(), []);
+    }
+}

@@ -149,7 +149,7 @@ subnet() { on "$1" sed -n 's/^FLANNEL_SUBNET=//p' /run/flannel/subnet.env; }
 # left_on HOST: what containers have left there.
 left_on() {
     on "$1" bash -c '
-        find /var/lib/cni/flannel /var/lib/cni/results /run/cni -type f 2>/dev/null | grep -v "/lock$\|\.lock$\|/stamp$\|last_reserved\|/filter-"
+        find /var/lib/cni/flannel /var/lib/cni/results /run/cni -type f 2>/dev/null | grep -v "/lock$\|\.lock$\|/stamp$\|/repaired$\|last_reserved\|/filter-"
         find /var/lib/cni/networks -type f 2>/dev/null | grep -v "/lock$\|last_reserved\|\.cni-plugins-rs"
         ip -brief link show type veth | grep -v "^eth0"; ip -brief link show type ifb
         iptables-save | grep "CNI-DN-\|CNI-[0-9a-f]\{24\}"; ls /run/netns' || true

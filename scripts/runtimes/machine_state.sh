@@ -9,7 +9,7 @@ machine_state() {
     ip rule show | sed 's/^/rule /'
     { iptables-save && ip6tables-save; } | grep -v '^#' | sed 's/\[[0-9:]*\]//'
     nft --stateless list ruleset 2>/dev/null | tables_but_those_of_iptables
-    files_below /run/cni /var/lib/cni /etc/cni | grep -v '/lock$\|\.lock$\|/stamp$' || true
+    files_below /run/cni /var/lib/cni /etc/cni | grep -v '/lock$\|\.lock$\|/stamp$\|/repaired$' || true
     ls /run/netns
     ip neigh show | grep PERMANENT || true
 }

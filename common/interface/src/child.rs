@@ -9,6 +9,7 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Dns};
+use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, Dad, IfPresent, LinkKind, LinkSetting, MasterLink, NewLink, Ns, Plan, Step};
 use cni_plugin::host::Host;
@@ -169,6 +170,18 @@ pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result
     let mut removal = Removal::new(host);
     ipam::del_with(request, &mut removal, |removal| {
         removal.attempt(|host| leftovers::remove_child(kind, request, host));
+    });
+    removal.finish()
+}
+
+/// Carries out GC: removes the links of attachments that are not valid, then has the IPAM plugin release their addresses.
+///
+/// # Errors
+/// The first failure; both are tried.
+pub fn gc(kind: &'static str, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    ipam::gc_with(request, &mut removal, |removal| {
+        removal.attempt(|host| leftovers::remove_invalid_children(kind, &request.network, valid, host));
     });
     removal.finish()
 }

@@ -100,13 +100,22 @@ pub fn speaks_by_link(plugin: &str) -> bool {
 /// DEL: removes the interface by `remove`, and has the IPAM plugin release its addresses, each at its turn. One that speaks
 /// by the interface takes the addresses from it first.
 pub fn del_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
+    release_with(request, Command::Del, removal, remove);
+}
+
+/// GC: the same for the interfaces of all attachments that are not valid.
+pub fn gc_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
+    release_with(request, Command::Gc, removal, remove);
+}
+
+fn release_with(request: &Request, command: Command, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
     let first = request.decode::<IpamOnly>().is_ok_and(|only| only.ipam.plugin().is_some_and(|it| speaks_by_link(&it)));
     if first {
-        removal.attempt(|host| forward(request, Command::Del, host));
+        removal.attempt(|host| forward(request, command, host));
     }
     remove(removal);
     if !first {
-        removal.attempt(|host| forward(request, Command::Del, host));
+        removal.attempt(|host| forward(request, command, host));
     }
 }
 

@@ -27,12 +27,12 @@ pub struct InterfaceParameter {
 /// use cni_core::names::IfName;
 /// use cni_core::result::{CniResult, Dns, IpConfig};
 /// use cni_interface::addressing::assign;
-/// use cni_interface::network::{HostGateway, Network};
+/// use cni_interface::network::{HostGateway, ResolvedNetwork};
 /// use cni_model::plan::{Dad, Plan};
 ///
 /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
 /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
-/// let network = Network::decide(answer, HostGateway::None, 0, &Dns::default())?;
+/// let network = ResolvedNetwork::decide(answer, HostGateway::None, 0, &Dns::default())?;
 /// let mut plan = Plan::default();
 /// assign(&mut plan, &IfName::parse("eth0")?, &network, Dad::Skip, &[]);
 /// assert_eq!(plan.to_string(), "\

@@ -76,11 +76,11 @@ impl ResolvedNetwork {
     ///
     /// ```
     /// use cni_core::result::{CniResult, Dns, IpConfig};
-    /// use cni_interface::network::{HostGateway, Network};
+    /// use cni_interface::network::{HostGateway, ResolvedNetwork};
     ///
     /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
     /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
-    /// let network = Network::decide(answer, HostGateway::DefaultRoute, 1, &Dns::default())?;
+    /// let network = ResolvedNetwork::decide(answer, HostGateway::DefaultRoute, 1, &Dns::default())?;
     /// assert_eq!(network.gateways, ["10.1.2.1/24".parse()?]);
     /// assert_eq!(network.routes[0].gw, Some("10.1.2.1".parse()?));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -24,6 +24,9 @@ use cni_model::record::{RecordKey, RecordKind};
 /// The records of attachments.
 const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 
+/// Stands for the link of an ADD that has replaced the record of an earlier one, and has not ended.
+const AGAIN: &str = "again";
+
 /// The record of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentRecord {
@@ -35,6 +38,8 @@ pub struct AttachmentRecord {
     pub namespace: RecordedNamespace,
     /// The interface.
     pub link: Option<RecordedLink>,
+    /// Whether an ADD that has not ended has replaced the record of an earlier one.
+    pub is_again: bool,
 }
 
 impl AttachmentRecord {
@@ -89,7 +94,13 @@ impl AttachmentRecord {
             Ok(()) => host.link(Ns::Container, &at.ifname)?,
             Err(error) => return Err(error.into()),
         };
-        Ok(Some(Self { at, maker: maker.to_owned(), namespace, link: link.as_ref().map(RecordedLink::of) }))
+        Ok(Some(Self {
+            at,
+            maker: maker.to_owned(),
+            namespace,
+            link: link.as_ref().map(RecordedLink::of),
+            is_again: false,
+        }))
     }
 
     /// The step that writes the record.
@@ -122,19 +133,25 @@ impl AttachmentRecord {
         let mut words = lines.next()?.split(' ');
         let (at, maker) = (owner::parse(&mut words)?, words.next()?.to_owned());
         let namespace = RecordedNamespace::parse(lines.next()?)?;
-        let link = lines.next().map(RecordedLink::parse);
+        let line = lines.next();
+        let is_again = line == Some(AGAIN);
+        let link = line.filter(|_| !is_again).map(RecordedLink::parse);
         // A line that is cut off is a sign of a torn record.
         if link == Some(None) {
             return None;
         }
-        Some(Self { at, maker, namespace, link: link.flatten() })
+        Some(Self { at, maker, namespace, link: link.flatten(), is_again })
     }
 }
 
 impl fmt::Display for AttachmentRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}\n{}\n", owner::text(&self.at), self.maker, self.namespace)?;
-        self.link.as_ref().map_or(Ok(()), |link| writeln!(f, "{link}"))
+        match &self.link {
+            Some(link) => writeln!(f, "{link}"),
+            None if self.is_again => writeln!(f, "{AGAIN}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -191,9 +208,9 @@ mod tests {
         let namespace = RecordedNamespace { identity: "boot:1".to_owned(), number, path: "/run/netns/a b".to_owned() };
         let link =
             RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
-        for link in [None, Some(link)] {
-            let record =
-                AttachmentRecord { at: at.clone(), maker: "bridge".to_owned(), namespace: namespace.clone(), link };
+        for (link, is_again) in [(None, false), (None, true), (Some(link), false)] {
+            let (at, namespace) = (at.clone(), namespace.clone());
+            let record = AttachmentRecord { at, maker: "bridge".to_owned(), namespace, link, is_again };
             assert_eq!(AttachmentRecord::parse(&record.to_string()), Some(record));
         }
         for torn in [

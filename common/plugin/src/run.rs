@@ -227,13 +227,16 @@ fn begin_interface(
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let at = request.attachment()?;
-    if let Some(earlier) = AttachmentRecord::find(&at, journal.host())
-        && !abandoned::remove(&earlier, namespace, journal.host())?
+    let earlier = AttachmentRecord::find(&at, journal.host());
+    if let Some(earlier) = &earlier
+        && !abandoned::remove(earlier, namespace, journal.host())?
     {
         return Ok(());
     }
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
-    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal)
+    // An earlier ADD that was killed has ended nothing, but an even earlier one may have.
+    let is_again = earlier.is_some_and(|earlier| earlier.link.is_some() || earlier.is_again);
+    write_record(&AttachmentRecord { at, maker, namespace, link: None, is_again }, journal)
 }
 
 fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<(), Error> {

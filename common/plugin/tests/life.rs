@@ -86,8 +86,13 @@ fn a_number_that_others_may_have_got_is_believed_for_a_link_that_was_there() {
 #[test]
 fn gc_removes_the_records_of_what_is_not_valid_in_its_network() {
     let (mut host, namespace) = recorded();
-    let record =
-        |at: Attachment| AttachmentRecord { at, maker: "bridge".to_owned(), namespace: namespace.clone(), link: None };
+    let record = |at: Attachment| AttachmentRecord {
+        at,
+        maker: "bridge".to_owned(),
+        namespace: namespace.clone(),
+        link: None,
+        is_again: false,
+    };
     let elsewhere = Attachment { network: NetworkName::parse("other").expect("a network"), ..at("c2") };
     for at in [at("c1"), at("c2"), elsewhere.clone()] {
         host.apply(&record(at).write()).expect("written");
@@ -116,7 +121,7 @@ mod former {
         host.set_container("/run/netns/new", present("boot:9"));
         host.enter("/run/netns/new").expect("entered");
         let now = RecordedNamespace::of_entered("/run/netns/new", &mut host).expect("asked").expect("identified");
-        (host, AttachmentRecord { at: at("c1"), maker: "macvlan".to_owned(), namespace, link }, now)
+        (host, AttachmentRecord { at: at("c1"), maker: "macvlan".to_owned(), namespace, link, is_again: false }, now)
     }
 
     #[test]

@@ -61,8 +61,13 @@ pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> F
 pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
     let recorded = |link: Option<RecordedLink>| {
         let namespace = RecordedNamespace { identity: "boot:0".to_owned(), number: None, path: "/earlier".to_owned() };
-        let record =
-            AttachmentRecord { at: caller.attachment(plugin), maker: plugin.kind().to_owned(), namespace, link };
+        let record = AttachmentRecord {
+            at: caller.attachment(plugin),
+            maker: plugin.kind().to_owned(),
+            namespace,
+            link,
+            is_again: false,
+        };
         let mut host = machine();
         host.apply(&record.write()).expect("recorded");
         host

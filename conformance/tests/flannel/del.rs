@@ -3,6 +3,7 @@
 use std::fs;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::wait::wait_until;
 use cni_conformance::{Attachment, Loss, Runtime, keys};
 use serde_json::json;
 
@@ -22,6 +23,23 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
         }
         host.check(&kept);
     });
+}
+
+/// As after a reboot: the one file of the container is that of the new interface.
+#[test]
+fn a_container_that_comes_back_without_del_leaves_nothing() {
+    let host = host();
+    let (_neighbour, _) = host.add("neighbour");
+    let before = host.state_with(&[]);
+    let links = || host.sandbox.sh("ip -brief link show type veth").lines().count();
+    let neighbours = links();
+    let (container, _) = host.add("c1");
+    host.sandbox.sh(&format!("ip netns del {}", container.name()));
+    wait_until("the former interface is gone", || links() == neighbours);
+    let (_container, attachment) = host.add("c1");
+    assert_eq!(files(), ["c1", "neighbour"]);
+    host.del(&attachment);
+    host.is_as_before(&before, &[]);
 }
 
 #[test]

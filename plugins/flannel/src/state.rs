@@ -75,9 +75,10 @@ pub fn file_to_write(directory: &str, at: &Attachment, host: &mut dyn Host) -> R
     Ok(if is_free { shared } else { own })
 }
 
-/// Whether an ADD of ours without a DEL is recorded. Until the end of this ADD its own record names no interface.
+/// Whether an ADD of ours without a DEL is recorded. Until the end of this ADD its own record names no interface, but says
+/// whether it has replaced that of an earlier one.
 pub fn was_added(at: &Attachment, host: &mut dyn Host) -> bool {
-    AttachmentRecord::find(at, host).is_some_and(|record| record.link.is_some())
+    AttachmentRecord::find(at, host).is_some_and(|record| record.link.is_some() || record.is_again)
 }
 
 /// The steps that remove the files of attachments to a network that are not valid.

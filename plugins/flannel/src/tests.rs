@@ -214,7 +214,7 @@ fn record(caller: &Caller, host: &mut FakeHost) {
     let namespace = RecordedNamespace { identity: "boot:0".to_owned(), number: None, path: caller.netns.clone() };
     let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
     let (at, maker) = (caller.attachment(&Flannel), "flannel".to_owned());
-    let record = AttachmentRecord { at, maker, namespace, link: Some(link) };
+    let record = AttachmentRecord { at, maker, namespace, link: Some(link), is_again: false };
     host.apply(&record.write()).expect("recorded");
 }
 

@@ -215,7 +215,13 @@ fn recorded() -> FakeHost {
     let index = host.add_link(Ns::Container, macvlan.clone());
     let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
     let link = Some(RecordedLink::of(&Link { index, ..macvlan }));
-    let record = AttachmentRecord { at: attachment("c1", "eth0"), maker: "macvlan".to_owned(), namespace, link };
+    let record = AttachmentRecord {
+        at: attachment("c1", "eth0"),
+        maker: "macvlan".to_owned(),
+        namespace,
+        link,
+        is_again: false,
+    };
     host.apply(&record.write()).expect("written");
     host
 }

@@ -34,7 +34,13 @@ fn host(child: &ChildKind) -> FakeHost {
     let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
     let made = (&mut host as &mut dyn Host).link(Ns::Container, &name("eth0")).expect("asked").expect("made");
     let link = Some(RecordedLink::of(&made));
-    let record = AttachmentRecord { at: attachment("c1", "eth0"), maker: kind_of(child).to_owned(), namespace, link };
+    let record = AttachmentRecord {
+        at: attachment("c1", "eth0"),
+        maker: kind_of(child).to_owned(),
+        namespace,
+        link,
+        is_again: false,
+    };
     host.apply(&record.write()).expect("written");
     host
 }
@@ -126,7 +132,7 @@ fn a_link_that_may_be_of_another_stays() {
             let link = (host as &mut dyn Host).link(Ns::Container, &name("eth0")).expect("asked");
             let link = link.as_ref().map(RecordedLink::of);
             let at = attachment("c2", "eth0");
-            let record = AttachmentRecord { at, maker: "macvlan".to_owned(), namespace, link };
+            let record = AttachmentRecord { at, maker: "macvlan".to_owned(), namespace, link, is_again: false };
             host.apply(&record.write()).expect("written");
         }),
         ("another master", &MACVLAN, |host| {

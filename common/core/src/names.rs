@@ -214,7 +214,7 @@ impl Comment {
     }
 
     /// Makes a comment from a text. A text that is too long is cut and ends in two dots: the reference's portmap
-    /// appends three, of which the kernel keeps two.
+    /// appends three, and the kernel keeps two of them.
     pub fn elided(text: &str) -> Self {
         if text.len() <= COMMENT_LEN {
             return Self(text.to_owned());

@@ -93,7 +93,7 @@ pub struct CniResult {
 pub struct Interface {
     /// Name.
     pub name: String,
-    /// Link-layer address; empty if there is none.
+    /// Link-layer address; empty if the interface has no such address.
     pub mac: String,
     /// MTU in bytes, 0 for not given.
     pub mtu: i64,

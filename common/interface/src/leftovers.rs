@@ -34,7 +34,7 @@ pub struct NamespaceContents {
 /// The interface with the attachment's name inside the container, if it is the attachment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceVeth {
-    /// There is none, or it was made by another program, or for another attachment.
+    /// No interface has the name, or another program made it, or it was made for another attachment.
     #[default]
     None,
     /// An end of a veth without an alias: made by the reference plugins, or by the container itself.

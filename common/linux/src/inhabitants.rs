@@ -18,7 +18,7 @@ use cni_kernel::netns::Netns;
 
 const PROCESSES: &str = "/proc";
 
-/// The path of a namespace through the first process found in it; `None` if there is none. Each namespace of the
+/// The path of a namespace through the first process found in it; `None` if no process is in it. Each namespace of the
 /// machine is entered at most once. Processes of other PID namespaces that `/proc` does not show are not found.
 pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
     Ok(paths_by_process()?.into_iter().find(|path| is(path, wanted)))

@@ -33,7 +33,7 @@ impl MasterChoice {
         Ok(self.look_up(host)??)
     }
 
-    /// Finds the master, or returns why there is none.
+    /// Finds the master. The inner error says why no link is the master.
     pub(super) fn look_up(&self, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
         let Some(name) = &self.name else { return default_route::link(self.ns, host) };
         let found = host.links(self.ns, LinkQuery::Called(name))?.pop();

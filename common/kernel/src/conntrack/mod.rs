@@ -49,7 +49,7 @@ impl Conntrack {
         found.map_err(during(|| format!("list the IP{} connections", filter.family)))
     }
 
-    /// Deletes the IPv4 connections that match any of the filters, each of which names one port. Returns whether the
+    /// Deletes the IPv4 connections that match any of the filters. Each filter names one port. Returns whether the
     /// kernel supports that.
     pub fn delete_all(&mut self, filters: &[FlowFilter]) -> Result<bool, NetlinkError> {
         let mut first = Ok(());

@@ -168,7 +168,7 @@ impl Socket {
     /// Removes the discipline for filters on what a link receives, with all filters.
     ///
     /// # Errors
-    /// If the kernel refuses: `ENOENT` or `EINVAL` if there is none.
+    /// If the kernel refuses: `ENOENT` or `EINVAL` if the link has no such discipline.
     pub fn remove_filter_place(&mut self, link: u32) -> Result<(), NetlinkError> {
         let change = message(link, TcHandle::INGRESS, INGRESS);
         self.change(RouteNetlinkMessage::DelQueueDiscipline(change), 0)

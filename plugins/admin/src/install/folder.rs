@@ -188,7 +188,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, FolderError> {
     }
 }
 
-/// What was asked of a file; `None` if there is none.
+/// The metadata of a file; `None` if the file does not exist.
 fn existing(path: &Path, asked: io::Result<Metadata>) -> Result<Option<Metadata>, FolderError> {
     match asked {
         Ok(found) => Ok(Some(found)),

@@ -188,14 +188,16 @@ impl LeaseIndex {
         Ok(())
     }
 
-    /// Removes the directory of an index without leases, so that nothing is left of an unused network. Returns whether
-    /// it does not exist now.
+    /// Removes the directory of an index without leases, so that nothing is left of an unused network, and in any case the
+    /// draft of a killed process. Returns whether the directory does not exist now.
     fn remove_unused(&self) -> Result<bool, StoreError> {
         let files = self.files().map_err(StoreError::io("read", &self.directory))?;
-        if files.iter().any(|file| ![STAMP, DRAFT].contains(&file.as_str())) {
+        let is_used = files.iter().any(|file| ![STAMP, DRAFT].contains(&file.as_str()));
+        let mut useless = files.iter().filter(|file| !is_used || *file == DRAFT);
+        useless.try_for_each(|file| remove(&self.directory.join(file)))?;
+        if is_used {
             return Ok(false);
         }
-        files.iter().try_for_each(|file| remove(&self.directory.join(file)))?;
         match fs::remove_dir(&self.directory) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &self.directory)(error)),
             Ok(()) | Err(_) => Ok(true),

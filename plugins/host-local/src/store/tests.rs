@@ -351,6 +351,17 @@ fn an_index_without_records_is_removed_by_the_next_call() {
     assert!(!fixture.own("").exists());
 }
 
+/// The container that it was writing about has no lease any more.
+#[test]
+fn the_draft_of_a_killed_process_goes_with_the_next_call() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fs::write(fixture.own("index.draft"), "#").expect("written");
+    drop(fixture.open());
+    assert!(!fixture.own("index.draft").exists());
+    assert!(fixture.is_proven());
+}
+
 #[test]
 fn the_index_has_at_most_one_file_for_each_container_and_a_stamp() {
     let fixture = Fixture::new();

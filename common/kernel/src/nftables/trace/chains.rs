@@ -72,7 +72,7 @@ pub fn list(socket: &mut Socket) -> Result<Vec<ChainInfo>, Cause> {
     socket.dump(&NetfilterMessage::new(header, question), read_chain)
 }
 
-/// Asks for the rule of a chain that has a number; `None` when there is none any more.
+/// Asks for one rule of a chain by its handle; `None` if the rule was deleted.
 ///
 /// # Errors
 /// When the kernel refuses.

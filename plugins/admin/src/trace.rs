@@ -1,7 +1,7 @@
-//! `cni-plugins trace`: the way of packets through the packet filter, and why they end where they do.
+//! `cni-plugins trace`: the path of packets through the packet filter, and why they end where they do.
 //!
-//! Packets are marked for nf_tables' trace in a table that the kernel deletes with this process. What the kernel tells
-//! is put together in `way.rs`; `judge.rs` says in one sentence what has become of the packet. Both are without effects.
+//! Packets are marked for nf_tables' trace in a table that the kernel deletes with this process. `packet_path.rs` assembles
+//! each path from the kernel's messages; `judge.rs` says in one sentence what happened to the packet. Both have no effects.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use crate::inventory::{Depth, Inventory, Scope};
 use crate::life::refusal;
 
 mod case;
-mod course;
 mod follow;
 mod judge;
 mod legacy;
 mod listening;
-mod look;
 mod owner;
 mod packet;
+mod packet_path;
 mod probe;
+mod queries;
+mod rendering;
 mod report;
 mod rules;
-mod shown;
 mod target;
-mod way;
+mod traced_flow;
 
-use course::Course;
+use traced_flow::TracedFlow;
 
 /// The exit status of a wrong command line.
 const WRONG: u8 = 2;
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-/// Follows packets, and prints their way.
+/// Follows packets, and prints their paths.
 pub fn run(options: &Options) -> ExitCode {
     let target = match target::parse(&options.what) {
         Ok(target) => target,
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(found) => found,
         Err(error) => return failed(&format!("failed to read the cache: {error}")),
     };
-    let course = match Course::find(&target, &found) {
+    let course = match TracedFlow::find(&target, &found) {
         Ok(course) => course,
         Err(sentence) => return failed(&sentence),
     };

@@ -1,7 +1,7 @@
-//! The packet filter's trace: the kernel tells of each rule that a marked packet meets.
+//! The trace of nf_tables: the kernel sends a message for each rule that a marked packet matches.
 //!
-//! [`TraceTable`] marks packets, in a table that goes with its socket. [`TraceSocket`] hears of them. [`event`] decodes
-//! what the kernel says, and [`chains`] what it takes to understand it.
+//! [`TraceTable`] marks packets, in a table that the kernel deletes with its socket. [`TraceSocket`] receives the messages,
+//! [`event`] decodes them, and [`chains`] lists the chains and rules that they name.
 
 pub mod chains;
 pub mod event;
@@ -9,5 +9,5 @@ pub mod mark;
 mod socket;
 mod table;
 
-pub use socket::{Heard, TraceSocket};
+pub use socket::{Received, TraceSocket};
 pub use table::{Keeper, PREFIX, TraceTable, leftovers};

@@ -1,9 +1,9 @@
-//! What is known of a trace when it is judged: the ways that were seen, and what was found out by looking.
+//! The input of the judgement: the paths that were observed, and facts about the host and the container.
 
 use std::net::IpAddr;
 
 use super::listening::Listening;
-use super::way::Way;
+use super::packet_path::PacketPath;
 
 /// What was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +101,9 @@ pub struct Facts {
 pub struct Case<'a> {
     pub aim: Aim,
     pub reply: Reply,
-    /// The way of the packet, and of the answer.
-    pub forth: Option<&'a Way>,
-    pub back: Option<&'a Way>,
+    /// The path of the packet, and of the answer.
+    pub forth: Option<&'a PacketPath>,
+    pub back: Option<&'a PacketPath>,
     /// What dropped them.
     pub drop: Option<DroppedBy>,
     pub back_drop: Option<DroppedBy>,

@@ -1,4 +1,4 @@
-//! Follows packets: marks them, hears what the kernel tells, and looks for the reason where they have ended.
+//! Follows packets: marks them, reads the messages of the kernel, and collects the facts for the judgement.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 
 use cni_kernel::netlink::{NetlinkError, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
-use cni_kernel::nftables::trace::{Heard, Keeper, PREFIX, TraceSocket, TraceTable, chains, leftovers};
+use cni_kernel::nftables::trace::{Keeper, PREFIX, Received, TraceSocket, TraceTable, chains, leftovers};
 
 use super::case::{Case, ContainerRoute, Facts, Reply};
-use super::course::{Course, CourseKind};
 use super::judge::judge;
 use super::legacy::Counters;
-use super::look;
-use super::owner::{Known, Owners};
-use super::probe::{self, Neighbour, Shot};
+use super::owner::{KnownAttachment, Owners};
+use super::packet_path::{End, Hook, PacketPath, PacketPaths};
+use super::probe::{self, Neighbour, ProbePacket};
+use super::queries;
+use super::rendering::Renderer;
 use super::report::Report;
 use super::rules::RuleTexts;
-use super::shown::Shower;
-use super::way::{End, Hook, Way, Ways};
+use super::traced_flow::{FlowKind, TracedFlow};
 use crate::inventory::Inventory;
 
 /// How long the socket waits for the next message.
 const TICK: Duration = Duration::from_millis(100);
-/// How long is listened once an answer, or the end of a way, was seen.
+/// How long messages are still read after an answer, or the end of a path.
 const QUIET: Duration = Duration::from_millis(500);
-/// So many ways are enough.
+/// The most paths that are recorded.
 const ENOUGH: usize = 64;
 
 /// What was seen.
-struct Seen {
-    ways: Ways,
+struct Observation {
+    ways: PacketPaths,
     reply: Reply,
     is_incomplete: bool,
     keeper: Keeper,
@@ -43,17 +43,23 @@ struct Seen {
 ///
 /// # Errors
 /// A sentence that says what could not be done.
-pub fn follow(course: &Course<'_>, found: &Inventory, is_probe: bool, patience: Duration) -> Result<Report, String> {
+pub fn follow(
+    course: &TracedFlow<'_>,
+    found: &Inventory,
+    is_probe: bool,
+    patience: Duration,
+) -> Result<Report, String> {
     remove_leftovers().map_err(|error| text(&error))?;
     let before = Counters::read();
-    let netns = course.subject.and_then(look::namespace);
-    let seen = if is_probe { probed(course, netns.as_ref(), patience)? } else { heard(course, patience)? };
+    let netns = course.subject.and_then(queries::namespace);
+    let seen =
+        if is_probe { observe_probe(course, netns.as_ref(), patience)? } else { observe_traffic(course, patience)? };
     let after = Counters::read();
     let mut host = Socket::open().map_err(|error| text(&error))?;
-    let names = look::links(&mut host).map_err(|error| text(&error))?;
+    let names = queries::links(&mut host).map_err(|error| text(&error))?;
     let owners = owners(found)?;
     let mut rules = RuleTexts::new(chains::socket().ok());
-    let mut shower = Shower { names: &names, owners: &owners, rules: &mut rules };
+    let mut shower = Renderer { names: &names, owners: &owners, rules: &mut rules };
 
     let ways = seen.ways.all();
     let forth = ways.iter().find(|way| course.is_followed(way) && !course.is_answer(way));
@@ -71,16 +77,16 @@ pub fn follow(course: &Course<'_>, found: &Inventory, is_probe: bool, patience: 
         facts: &facts,
     };
     let verdict = judge(&case);
-    let is_shown = |way: &&Way| {
+    let is_shown = |way: &&PacketPath| {
         let is_first = [forth, back].into_iter().flatten().any(|one| std::ptr::eq(one, *way));
         is_first || !matches!(way.end(), Some(End::Left { .. } | End::Delivered))
     };
-    let shown: Vec<&Way> = ways.iter().filter(is_shown).collect();
+    let shown: Vec<&PacketPath> = ways.iter().filter(is_shown).collect();
     Ok(Report { ways: shower.all(&shown), notes: notes(&seen, after.in_use, &legacy), verdict })
 }
 
 /// What should be known of the trace itself.
-fn notes(seen: &Seen, has_legacy: bool, legacy: &[(String, u64)]) -> Vec<String> {
+fn notes(seen: &Observation, has_legacy: bool, legacy: &[(String, u64)]) -> Vec<String> {
     let mut notes = Vec::new();
     if seen.keeper == Keeper::NextCall {
         notes.push(
@@ -126,17 +132,19 @@ fn owners(found: &Inventory) -> Result<Owners, String> {
     let mut socket = chains::socket().map_err(|error| text(&error))?;
     let mut chains = chains::list(&mut socket).map_err(|cause| format!("failed to list the chains: {cause}"))?;
     chains.retain(|chain| !chain.table.starts_with(PREFIX));
-    let known =
-        found.attached.iter().map(|one| Known { at: one.cached.at.clone(), addresses: one.cached.addresses.clone() });
+    let known = found
+        .attached
+        .iter()
+        .map(|one| KnownAttachment { at: one.cached.at.clone(), addresses: one.cached.addresses.clone() });
     Ok(Owners { chains, known: known.collect() })
 }
 
 /// Waits for packets of others.
-fn heard(course: &Course<'_>, patience: Duration) -> Result<Seen, String> {
+fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<Observation, String> {
     let mut recorder = Recorder::start(&course.marks())?;
     let (end, mut quiet) = (Instant::now() + patience, None::<Instant>);
     while Instant::now() < quiet.unwrap_or(end).min(end) && recorder.ways.all().len() < ENOUGH {
-        recorder.hear()?;
+        recorder.receive()?;
         if quiet.is_none() && is_over(course, recorder.ways.all()) {
             quiet = Some(Instant::now() + QUIET);
         }
@@ -145,43 +153,43 @@ fn heard(course: &Course<'_>, patience: Duration) -> Result<Seen, String> {
 }
 
 /// Whether a packet was answered, or dropped by a rule.
-fn is_over(course: &Course<'_>, ways: &[Way]) -> bool {
-    let is_dropped = |way: &Way| matches!(way.end(), Some(End::Rule { .. } | End::Policy(_)));
+fn is_over(course: &TracedFlow<'_>, ways: &[PacketPath]) -> bool {
+    let is_dropped = |way: &PacketPath| matches!(way.end(), Some(End::Rule { .. } | End::Policy(_)));
     let has_forth = ways.iter().any(|way| course.is_followed(way));
     ways.iter().any(|way| is_dropped(way) || has_forth && course.is_answer(way))
 }
 
-/// Sends a probe, and hears what becomes of it.
-fn probed(course: &Course<'_>, netns: Option<&Netns>, patience: Duration) -> Result<Seen, String> {
-    if let CourseKind::From { to, port, protocol } = &course.kind {
+/// Sends a probe, and records its path.
+fn observe_probe(course: &TracedFlow<'_>, netns: Option<&Netns>, patience: Duration) -> Result<Observation, String> {
+    if let FlowKind::From { to, port, protocol } = &course.kind {
         let netns = netns.ok_or("the container's network namespace is not to be found: cni-plugins list shows why")?;
         let mut recorder = Recorder::start(&course.marks())?;
-        let shot = Shot { to: *to, port: *port, protocol: protocol.unwrap_or_default() };
+        let shot = ProbePacket { to: *to, port: *port, protocol: protocol.unwrap_or_default() };
         let reply = probe::send(netns, shot, patience);
         recorder.drain()?;
         return recorder.end(reply);
     }
     let neighbour =
         Neighbour::new(course.family()).map_err(|error| format!("failed to prepare the probe: {}", text(&error)))?;
-    let mut recorder = Recorder::start(&Course::marks_of_probe(&neighbour.link, neighbour.own))?;
+    let mut recorder = Recorder::start(&TracedFlow::marks_of_probe(&neighbour.link, neighbour.own))?;
     let shot = match &course.kind {
-        CourseKind::Published { port, protocol, host_ip, .. } => {
-            Shot { to: host_ip.unwrap_or(neighbour.host), port: Some(*port), protocol: *protocol }
+        FlowKind::Published { port, protocol, host_ip, .. } => {
+            ProbePacket { to: host_ip.unwrap_or(neighbour.host), port: Some(*port), protocol: *protocol }
         }
-        CourseKind::ToContainer | CourseKind::From { .. } => {
-            Shot { to: course.address.ok_or("the container has no address")?, port: None, protocol: 0 }
+        FlowKind::ToContainer | FlowKind::From { .. } => {
+            ProbePacket { to: course.address.ok_or("the container has no address")?, port: None, protocol: 0 }
         }
     };
     let reply = probe::send(&neighbour.netns, shot, patience);
     recorder.drain()?;
-    Ok(Seen { _neighbour: Some(neighbour), ..recorder.end(reply)? })
+    Ok(Observation { _neighbour: Some(neighbour), ..recorder.end(reply)? })
 }
 
-/// The table that marks packets, and the socket that hears of them.
+/// The table that marks packets, and the socket that receives the messages about them.
 struct Recorder {
     socket: TraceSocket,
     table: TraceTable,
-    ways: Ways,
+    ways: PacketPaths,
     is_incomplete: bool,
 }
 
@@ -190,16 +198,16 @@ impl Recorder {
         let socket =
             TraceSocket::open(TICK).map_err(|error| format!("this kernel has no trace of nf_tables: {error}"))?;
         let table = TraceTable::create(marks).map_err(|error| text(&error))?;
-        let ways = Ways::new(table.name().to_owned());
+        let ways = PacketPaths::new(table.name().to_owned());
         Ok(Self { socket, table, ways, is_incomplete: false })
     }
 
     /// Waits for a message; returns whether there was one.
-    fn hear(&mut self) -> Result<bool, String> {
-        match self.socket.hear().map_err(|error| format!("failed to read the trace: {error}"))? {
-            Heard::Events(events) => events.into_iter().for_each(|event| self.ways.add(event)),
-            Heard::Lost => self.is_incomplete = true,
-            Heard::Nothing => return Ok(false),
+    fn receive(&mut self) -> Result<bool, String> {
+        match self.socket.receive().map_err(|error| format!("failed to read the trace: {error}"))? {
+            Received::Events(events) => events.into_iter().for_each(|event| self.ways.add(event)),
+            Received::Lost => self.is_incomplete = true,
+            Received::Nothing => return Ok(false),
         }
         Ok(true)
     }
@@ -207,58 +215,58 @@ impl Recorder {
     /// Reads what has come already.
     fn drain(&mut self) -> Result<(), String> {
         let end = Instant::now() + QUIET * 4;
-        while self.hear()? && Instant::now() < end && self.ways.all().len() < ENOUGH {}
+        while self.receive()? && Instant::now() < end && self.ways.all().len() < ENOUGH {}
         Ok(())
     }
 
-    fn end(self, reply: Reply) -> Result<Seen, String> {
+    fn end(self, reply: Reply) -> Result<Observation, String> {
         let Self { socket, table, ways, is_incomplete } = self;
         drop(socket);
         let keeper = table.keeper();
         table.remove().map_err(|error| text(&error))?;
-        Ok(Seen { ways, reply, is_incomplete, keeper, _neighbour: None })
+        Ok(Observation { ways, reply, is_incomplete, keeper, _neighbour: None })
     }
 }
 
-/// What is found out by looking.
+/// Asks for the facts that the trace itself does not show.
 fn facts(
-    course: &Course<'_>,
+    course: &TracedFlow<'_>,
     host: &mut Socket,
     netns: Option<&Netns>,
-    [forth, back]: [Option<&Way>; 2],
+    [forth, back]: [Option<&PacketPath>; 2],
     names: &HashMap<u32, String>,
 ) -> Result<Facts, NetlinkError> {
     let mut facts =
-        Facts { holder: course.holder.clone(), subject: course.subject.map(look::subject), ..Facts::default() };
-    let lost = |way: &&Way| matches!(way.end(), Some(End::LostAfter(Hook::Prerouting | Hook::Output)));
-    if let Some(sight) = [forth, back].into_iter().flatten().find(lost).and_then(Way::last) {
+        Facts { holder: course.holder.clone(), subject: course.subject.map(queries::subject), ..Facts::default() };
+    let lost = |way: &&PacketPath| matches!(way.end(), Some(End::LostAfter(Hook::Prerouting | Hook::Output)));
+    if let Some(sight) = [forth, back].into_iter().flatten().find(lost).and_then(PacketPath::last) {
         let (to, from) = (sight.packet.destination, Some(sight.packet.source));
-        facts.unrouted = look::unrouted(host, RouteQuestion { to, from, input: sight.input }, names)?;
+        facts.unrouted = queries::unrouted(host, RouteQuestion { to, from, input: sight.input }, names)?;
     }
-    if let Some(End::Left { output: Some(index) }) = forth.and_then(Way::end) {
+    if let Some(End::Left { output: Some(index) }) = forth.and_then(PacketPath::end) {
         facts.left_by = names.get(&index).cloned();
     }
     let (Some(subject), Some(netns)) = (course.subject, netns) else { return Ok(facts) };
     let peer = match &course.kind {
-        CourseKind::From { to, .. } => Some(*to),
-        CourseKind::Published { .. } | CourseKind::ToContainer => {
-            forth.and_then(Way::last).map(|sight| sight.packet.source)
+        FlowKind::From { to, .. } => Some(*to),
+        FlowKind::Published { .. } | FlowKind::ToContainer => {
+            forth.and_then(PacketPath::last).map(|sight| sight.packet.source)
         }
     };
-    facts.route = peer.and_then(|peer| look::container_route(host, netns, subject, peer));
+    facts.route = peer.and_then(|peer| queries::container_route(host, netns, subject, peer));
     // Such a host does not even answer when the container asks for its link-layer address.
-    if let (None, CourseKind::From { to, .. }, Some(ContainerRoute::Via { gateway, .. })) =
+    if let (None, FlowKind::From { to, .. }, Some(ContainerRoute::Via { gateway, .. })) =
         (forth, &course.kind, &facts.route)
     {
-        let input = look::link_with(host, *gateway)?;
+        let input = queries::link_with(host, *gateway)?;
         if input.is_some() {
-            facts.unrouted = look::unrouted(host, RouteQuestion { to: *to, from: course.address, input }, names)?;
+            facts.unrouted = queries::unrouted(host, RouteQuestion { to: *to, from: course.address, input }, names)?;
         }
     }
-    if let (CourseKind::Published { protocol, container_port: Some(port), .. }, Some(address)) =
+    if let (FlowKind::Published { protocol, container_port: Some(port), .. }, Some(address)) =
         (&course.kind, course.address)
     {
-        facts.listening = look::listening(netns, *protocol, address, *port);
+        facts.listening = queries::listening(netns, *protocol, address, *port);
     }
     Ok(facts)
 }

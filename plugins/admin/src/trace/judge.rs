@@ -2,7 +2,7 @@
 
 use super::case::{Aim, Case, ContainerRoute, DroppedBy, Facts, Reply, Subject, Unrouted, Verdict};
 use super::listening::Listening;
-use super::way::{End, Hook, Way};
+use super::packet_path::{End, Hook, PacketPath};
 
 const REPAIR: &str = "cni-plugins repair";
 
@@ -210,7 +210,7 @@ fn hidden(hook: Hook, case: &Case<'_>) -> Verdict {
 }
 
 /// It came to the host itself.
-fn delivered(forth: &Way, case: &Case<'_>) -> Verdict {
+fn delivered(forth: &PacketPath, case: &Case<'_>) -> Verdict {
     let what = named(case);
     let came = forth.last().map(|sight| sight.packet.to()).unwrap_or_default();
     match (&case.aim, &case.facts.subject) {
@@ -243,11 +243,11 @@ fn unmapped(what: &str, subject: &Subject) -> Verdict {
 }
 
 /// It left the host, to the container or to others.
-fn left(forth: &Way, case: &Case<'_>) -> Verdict {
+fn left(forth: &PacketPath, case: &Case<'_>) -> Verdict {
     if let Some(drop) = &case.back_drop {
         return dropped("the answer was ", drop, case);
     }
-    if let Some(End::LostAfter(Hook::Prerouting)) = case.back.and_then(Way::end) {
+    if let Some(End::LostAfter(Hook::Prerouting)) = case.back.and_then(PacketPath::end) {
         return unrouted("the answer was ", case);
     }
     match case.aim {
@@ -257,7 +257,7 @@ fn left(forth: &Way, case: &Case<'_>) -> Verdict {
 }
 
 fn is_answered(case: &Case<'_>) -> bool {
-    let is_back = case.back.and_then(Way::first).is_some_and(|sight| !sight.packet.is_refusal());
+    let is_back = case.back.and_then(PacketPath::first).is_some_and(|sight| !sight.packet.is_refusal());
     match case.reply {
         Reply::Answered => true,
         Reply::Real { .. } => is_back,
@@ -266,7 +266,7 @@ fn is_answered(case: &Case<'_>) -> bool {
 }
 
 fn is_refused(case: &Case<'_>) -> bool {
-    let is_back = case.back.and_then(Way::first).is_some_and(|sight| sight.packet.is_refusal());
+    let is_back = case.back.and_then(PacketPath::first).is_some_and(|sight| sight.packet.is_refusal());
     match case.reply {
         Reply::Refused => true,
         Reply::Real { .. } => is_back,
@@ -279,7 +279,7 @@ fn to_container(case: &Case<'_>) -> Verdict {
     if is_answered(case) {
         return Verdict::arrived(format!("arrived: {who} has answered {what}"));
     }
-    let end = case.forth.and_then(Way::last).map(|sight| sight.packet.to()).unwrap_or_default();
+    let end = case.forth.and_then(PacketPath::last).map(|sight| sight.packet.to()).unwrap_or_default();
     let came = format!("it came to {who} at {end}");
     let listen = "let the program listen on 0.0.0.0 or ::";
     match facts.listening {
@@ -325,7 +325,7 @@ fn unanswered(came: &str, case: &Case<'_>) -> Verdict {
     )
 }
 
-fn to_others(forth: &Way, case: &Case<'_>) -> Verdict {
+fn to_others(forth: &PacketPath, case: &Case<'_>) -> Verdict {
     let (what, who, facts) = (named(case), container(case.facts), case.facts);
     if is_answered(case) {
         return Verdict::arrived(format!("arrived: {what} has answered {who}"));

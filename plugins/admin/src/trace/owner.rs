@@ -8,11 +8,11 @@ use cni_core::names::Attachment;
 use cni_kernel::nftables::trace::chains::ChainInfo;
 use cni_kernel::nftables::trace::event::TraceVerdict;
 
-use super::way::Place;
+use super::packet_path::Place;
 
 /// An attachment, by which its rules are known.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownAttachment {
     pub at: Attachment,
     pub addresses: Vec<IpAddr>,
 }
@@ -93,7 +93,7 @@ const fn plugin(plugin: &'static str) -> Owner {
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     pub chains: Vec<ChainInfo>,
-    pub known: Vec<Known>,
+    pub known: Vec<KnownAttachment>,
 }
 
 impl Owners {
@@ -135,7 +135,7 @@ impl Owners {
             let own = [at.dnat_chain(), at.interface_dnat_chain(), at.masquerade_chain(), at.snat_chain()];
             own.iter().any(|own| chains.contains(&own.as_str()))
         };
-        let is_named = |known: &&Known| {
+        let is_named = |known: &&KnownAttachment| {
             let has_address = known.addresses.iter().any(|address| has_word(text, &address.to_string()));
             has_chain(&known.at) || has_word(text, known.at.container.as_str()) || has_address
         };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn owners() -> Owners {
-        let known = vec![Known { at: web(), addresses: vec!["10.0.0.2".parse().expect("an address")] }];
+        let known = vec![KnownAttachment { at: web(), addresses: vec!["10.0.0.2".parse().expect("an address")] }];
         Owners { chains: vec![chain("FORWARD"), chain("DOCKER-USER")], known }
     }
 

@@ -128,7 +128,7 @@ fn choose(family: Family, seed: u32, used: &[Cidr]) -> Option<[Cidr; 2]> {
 
 /// Where the probe goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shot {
+pub struct ProbePacket {
     pub to: IpAddr,
     /// Without a port it asks for an echo.
     pub port: Option<u16>,
@@ -136,7 +136,7 @@ pub struct Shot {
 }
 
 /// Sends it from a namespace, and waits for the answer.
-pub fn send(from: &Netns, shot: Shot, patience: Duration) -> Reply {
+pub fn send(from: &Netns, shot: ProbePacket, patience: Duration) -> Reply {
     match from.inside(|| sent(shot, patience)) {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => judged(&error),
@@ -144,8 +144,8 @@ pub fn send(from: &Netns, shot: Shot, patience: Duration) -> Reply {
     }
 }
 
-fn sent(shot: Shot, patience: Duration) -> io::Result<Reply> {
-    let Shot { to, port, protocol } = shot;
+fn sent(shot: ProbePacket, patience: Duration) -> io::Result<Reply> {
+    let ProbePacket { to, port, protocol } = shot;
     let Some(port) = port else {
         return Ok(if echo(to, patience)? { Reply::Answered } else { Reply::Silent });
     };

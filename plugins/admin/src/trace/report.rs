@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::case::Verdict;
-use super::shown::ShownWay;
+use super::rendering::RenderedPath;
 use crate::output::{FOUND, print};
 
-/// The ways, and what they mean.
+/// The paths, and the verdict.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub ways: Vec<ShownWay>,
+    pub ways: Vec<RenderedPath>,
     /// What should be known of the trace itself.
     pub notes: Vec<String>,
     pub verdict: Verdict,
@@ -27,7 +27,7 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let ways: String = self.ways.iter().map(ShownWay::text).collect();
+        let ways: String = self.ways.iter().map(RenderedPath::text).collect();
         let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
         format!("{ways}{notes}{}\n", self.verdict.text().replace('\n', " "))
     }
@@ -35,7 +35,7 @@ impl Report {
     fn json(&self) -> String {
         let Self { ways, notes, verdict } = self;
         let document = json!({
-            "packets": ways.iter().map(ShownWay::json).collect::<Vec<_>>(),
+            "packets": ways.iter().map(RenderedPath::json).collect::<Vec<_>>(),
             "notes": notes,
             "arrived": verdict.arrived,
             "why": verdict.why,

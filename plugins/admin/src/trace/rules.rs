@@ -8,7 +8,7 @@ use cni_kernel::netlink::Socket;
 use cni_kernel::nftables::trace::chains::{self, family_name};
 use cni_linux::process;
 
-use super::way::Place;
+use super::packet_path::Place;
 use crate::programs;
 
 /// How long `nft` may take to list a chain.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct RuleText {
     /// As `nft` writes it, or its comment.
     pub text: String,
-    /// Whether it tells the sender that it has dropped the packet.
+    /// Whether the sender is notified (`reject`).
     pub rejects: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of a marked packet: `enum nft_trace_attributes` of `linux/netfilter/nf_tables.h`.
+//! The messages about a marked packet: `enum nft_trace_attributes` of `linux/netfilter/nf_tables.h`.
 //!
 //! Nothing here fails: a message without what every message has is left out, and an incomplete list of attributes ends
 //! before the incomplete one.
@@ -43,7 +43,7 @@ pub struct TraceEvent {
     pub table: String,
     pub chain: String,
     pub kind: TraceKind,
-    /// The packet itself; the kernel tells of it once in each base chain.
+    /// The packet itself, which the kernel sends once for each base chain.
     pub headers: Option<Headers>,
 }
 
@@ -63,7 +63,7 @@ pub struct Headers {
 /// What has said something about a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceKind {
-    /// A rule all of whose conditions hold.
+    /// A rule that matches.
     Rule { handle: u64, verdict: TraceVerdict },
     /// The end of a chain that another one has jumped to.
     Return,

@@ -1,4 +1,4 @@
-//! A socket that hears what the kernel tells of marked packets.
+//! A socket that receives the messages about marked packets.
 
 use std::io;
 use std::time::Duration;
@@ -18,9 +18,9 @@ const CAPACITY: usize = 64 * 1024;
 /// Room for what waits to be read: many packets may come at once.
 const ROOM: usize = 8 << 20;
 
-/// What a socket has heard within its time.
+/// What a socket received within its time limit.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     Events(Vec<TraceEvent>),
     Nothing,
     /// More came than the socket holds.
@@ -55,20 +55,20 @@ impl TraceSocket {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn hear(&mut self) -> io::Result<Heard> {
+    pub fn receive(&mut self) -> io::Result<Received> {
         self.buffer.clear();
         match self.inner.recv(&mut self.buffer, 0) {
-            Ok(_) => Ok(Heard::Events(events(&self.buffer))),
+            Ok(_) => Ok(Received::Events(events(&self.buffer))),
             Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
-                Ok(Heard::Nothing)
+                Ok(Received::Nothing)
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Heard::Lost),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Received::Lost),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The events of a datagram; what is none is left out.
+/// The events of a datagram. Other messages are skipped.
 fn events(datagram: &[u8]) -> Vec<TraceEvent> {
     let messages = Messages::new(datagram).filter_map(Result::ok).filter(|message| message.kind == event::TRACE);
     let payload = |message: Message<'_>| match message.outcome() {

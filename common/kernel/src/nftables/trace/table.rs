@@ -181,7 +181,7 @@ fn changes(table: &TableId, flags: TableFlags, marks: &[Mark]) -> Vec<ChangeMess
             if [PREROUTING, OUTPUT].contains(&name) {
                 changes.extend(marks.iter().map(|mark| add_rule(&table.chain(name), mark.expressions())));
             }
-            // The kernel tells of a packet's addresses with the first rule that it meets, but not with a policy.
+            // The kernel sends the packet's addresses with the first rule of a chain, but not with a policy.
             changes.push(add_rule(&table.chain(name), mark::nothing()));
         }
     }

@@ -3,10 +3,10 @@
 use cni_kernel::nftables::trace::event::{Headers, TraceEvent, TraceKind};
 
 use super::*;
-use crate::trace::way::Ways;
+use crate::trace::packet_path::PacketPaths;
 
 /// A way by these chains of the trace's table.
-fn way(source: [u8; 4], flags: u8, chains: &[&str]) -> Way {
+fn way(source: [u8; 4], flags: u8, chains: &[&str]) -> PacketPath {
     let mut network = vec![0; 20];
     network[0] = 0x45;
     network[9] = 6;
@@ -15,7 +15,7 @@ fn way(source: [u8; 4], flags: u8, chains: &[&str]) -> Way {
     let mut transport = vec![0; 20];
     transport[3] = 80;
     transport[13] = flags;
-    let mut ways = Ways::new("own".to_owned());
+    let mut ways = PacketPaths::new("own".to_owned());
     for chain in chains {
         let headers =
             Headers { network: network.clone(), transport: transport.clone(), input: Some(1), output: Some(2) };
@@ -53,7 +53,7 @@ fn aim_out() -> Aim {
     Aim::Out("192.0.2.9:80".to_owned())
 }
 
-fn case<'a>(aim: Aim, reply: Reply, forth: Option<&'a Way>, facts: &'a Facts) -> Case<'a> {
+fn case<'a>(aim: Aim, reply: Reply, forth: Option<&'a PacketPath>, facts: &'a Facts) -> Case<'a> {
     Case { aim, reply, forth, back: None, drop: None, back_drop: None, facts }
 }
 

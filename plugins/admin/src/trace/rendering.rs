@@ -1,4 +1,4 @@
-//! A way as it is printed: a line for each thing that the packet has met.
+//! A path as it is printed: a line for each rule, policy, translation and routing decision.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::case::DroppedBy;
 use super::owner::Owners;
 use super::packet::Packet;
+use super::packet_path::{Edge, End, Hook, PacketAtHook, PacketPath, Place, Step};
 use super::rules::{self, RuleTexts};
-use super::way::{Edge, End, Hook, Place, Sight, Step, Way};
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,38 +22,38 @@ pub struct Line {
     pub owner: Option<String>,
 }
 
-/// A way, and how many packets went it.
+/// A path, and how many packets took it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownWay {
+pub struct RenderedPath {
     pub packet: Packet,
     pub count: usize,
     pub lines: Vec<Line>,
 }
 
-/// What is needed to show ways.
-pub struct Shower<'a> {
+/// Renders paths.
+pub struct Renderer<'a> {
     pub names: &'a HashMap<u32, String>,
     pub owners: &'a Owners,
     pub rules: &'a mut RuleTexts,
 }
 
-impl Shower<'_> {
-    /// The ways, of which those that are the same are shown once.
-    pub fn all(&mut self, ways: &[&Way]) -> Vec<ShownWay> {
-        let mut shown: Vec<ShownWay> = Vec::new();
+impl Renderer<'_> {
+    /// Renders each different path once.
+    pub fn all(&mut self, ways: &[&PacketPath]) -> Vec<RenderedPath> {
+        let mut shown: Vec<RenderedPath> = Vec::new();
         for way in ways {
             let Some(first) = way.first() else { continue };
             let lines = self.lines(way);
             match shown.iter_mut().find(|one| one.lines == lines && is_alike(&one.packet, &first.packet)) {
                 Some(one) => one.count += 1,
-                None => shown.push(ShownWay { packet: first.packet.clone(), count: 1, lines }),
+                None => shown.push(RenderedPath { packet: first.packet.clone(), count: 1, lines }),
             }
         }
         shown
     }
 
-    /// What dropped the packet of a way, if a rule or a policy did.
-    pub fn drop(&mut self, way: &Way) -> Option<DroppedBy> {
+    /// The rule or policy that dropped the packet, if one did.
+    pub fn drop(&mut self, way: &PacketPath) -> Option<DroppedBy> {
         let is_forwarding = way.last().is_some_and(|sight| sight.hook == Hook::Forward);
         match way.end()? {
             End::Policy(place) => Some(DroppedBy {
@@ -76,11 +76,11 @@ impl Shower<'_> {
         }
     }
 
-    fn lines(&mut self, way: &Way) -> Vec<Line> {
-        let (mut lines, mut before): (Vec<Line>, Option<&Sight>) = (Vec::new(), None);
+    fn lines(&mut self, way: &PacketPath) -> Vec<Line> {
+        let (mut lines, mut before): (Vec<Line>, Option<&PacketAtHook>) = (Vec::new(), None);
         for step in &way.steps {
             match step {
-                Step::Sight(sight) => {
+                Step::PacketAtHook(sight) => {
                     lines.extend(self.sight(before, sight));
                     before = Some(sight);
                 }
@@ -101,9 +101,9 @@ impl Shower<'_> {
     }
 
     /// What has changed since the packet was seen before.
-    fn sight(&self, before: Option<&Sight>, sight: &Sight) -> Vec<Line> {
+    fn sight(&self, before: Option<&PacketAtHook>, sight: &PacketAtHook) -> Vec<Line> {
         let line = |about: &'static str, text: String| Line { about, place: None, text, owner: None };
-        let Some(Sight { packet: earlier, .. }) = before else {
+        let Some(PacketAtHook { packet: earlier, .. }) = before else {
             let text = sight.input.map_or_else(
                 || "the host itself sends it".to_owned(),
                 |index| format!("it comes by {}", self.name(index)),
@@ -151,7 +151,7 @@ fn is_alike(one: &Packet, other: &Packet) -> bool {
         && port(one, 1) == port(other, 1)
 }
 
-impl ShownWay {
+impl RenderedPath {
     /// Its lines.
     pub fn text(&self) -> String {
         let times = if self.count > 1 { format!(" ({} packets)", self.count) } else { String::new() };
@@ -192,14 +192,14 @@ mod tests {
     use super::*;
 
     fn sight(hook: Hook, edge: Edge, packet: Packet) -> Step {
-        Step::Sight(Sight { hook, edge, packet, input: Some(1), output: Some(2) })
+        Step::PacketAtHook(PacketAtHook { hook, edge, packet, input: Some(1), output: Some(2) })
     }
 
-    fn dropped() -> Way {
+    fn dropped() -> PacketPath {
         let place = Place { family: 2, table: "filter".to_owned(), chain: "FORWARD".to_owned() };
         let before = Packet::tcp("192.0.2.9", "192.0.2.1", [40000, 8080], 2);
         let after = Packet::tcp("192.0.2.9", "10.0.0.2", [40000, 80], 2);
-        Way::of(vec![
+        PacketPath::of(vec![
             sight(Hook::Prerouting, Edge::First, before),
             sight(Hook::Prerouting, Edge::Last, after.clone()),
             sight(Hook::Forward, Edge::First, after),
@@ -212,7 +212,7 @@ mod tests {
         let names = HashMap::from([(1, "eth0".to_owned()), (2, "cni0".to_owned())]);
         let owners = Owners::default();
         let mut rules = RuleTexts::without_programs();
-        let mut shower = Shower { names: &names, owners: &owners, rules: &mut rules };
+        let mut shower = Renderer { names: &names, owners: &owners, rules: &mut rules };
         let shown = shower.all(&[&dropped(), &dropped()]);
         let [one] = &shown[..] else { panic!("{shown:?}") };
         let want = "\

@@ -1,4 +1,4 @@
-//! What a trace follows: which packets are marked, which way is that of the packet and which that of the answer.
+//! The flow that a trace follows: which packets are marked, and which paths belong to the packet and to the answer.
 
 use std::net::IpAddr;
 
@@ -8,15 +8,15 @@ use cni_plugin::namespace::Life;
 
 use super::case::Aim;
 use super::packet::{TCP, UDP, end, protocol_name};
+use super::packet_path::PacketPath;
 use super::target::Target;
-use super::way::Way;
 use crate::cache::PublishedPort;
 use crate::contested;
 use crate::inventory::{Attached, Inventory};
 
-/// The course of packets.
+/// The flow that is traced.
 #[derive(Debug)]
-pub struct Course<'a> {
+pub struct TracedFlow<'a> {
     pub aim: Aim,
     /// The container, if one is concerned.
     pub subject: Option<&'a Attached>,
@@ -24,12 +24,12 @@ pub struct Course<'a> {
     pub address: Option<IpAddr>,
     /// The container that has the port, if the subject has to wait for it.
     pub holder: Option<String>,
-    pub kind: CourseKind,
+    pub kind: FlowKind,
 }
 
-/// Which way they go.
+/// The direction of the flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CourseKind {
+pub enum FlowKind {
     /// To a port of the host.
     Published { port: u16, protocol: u8, host_ip: Option<IpAddr>, container_port: Option<u16> },
     /// To a container that publishes nothing.
@@ -38,7 +38,7 @@ pub enum CourseKind {
     From { to: IpAddr, port: Option<u16>, protocol: Option<u8> },
 }
 
-impl<'a> Course<'a> {
+impl<'a> TracedFlow<'a> {
     /// Finds the container that is meant.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl<'a> Course<'a> {
                     ));
                 };
                 let aim = Aim::Out(end(*to, *port));
-                let kind = CourseKind::From { to: *to, port: *port, protocol: *protocol };
+                let kind = FlowKind::From { to: *to, port: *port, protocol: *protocol };
                 Ok(Self { aim, subject: Some(subject), address: Some(address), holder: None, kind })
             }
         }
@@ -76,7 +76,7 @@ impl<'a> Course<'a> {
         let Some(published) = subject.cached.ports.iter().find(|port| [TCP, UDP].contains(&protocol_of(port))) else {
             let aim = Aim::In(format!("container {}", subject.cached.at.container));
             let address = address_of(subject, None);
-            return Self { aim, subject: Some(subject), address, holder: None, kind: CourseKind::ToContainer };
+            return Self { aim, subject: Some(subject), address, holder: None, kind: FlowKind::ToContainer };
         };
         let holder = contested::holder(found, &subject.cached.at, published).map(|at| at.container.to_string());
         Self { holder, ..Self::published(Some(subject), Some(published), published.host_port, protocol_of(published)) }
@@ -85,7 +85,7 @@ impl<'a> Course<'a> {
     fn published(subject: Option<&'a Attached>, published: Option<&PublishedPort>, port: u16, protocol: u8) -> Self {
         let host_ip = published.and_then(|one| one.host_ip.parse().ok());
         let family = host_ip.map(Family::of);
-        let kind = CourseKind::Published {
+        let kind = FlowKind::Published {
             port,
             protocol,
             host_ip: host_ip.filter(|ip: &IpAddr| !ip.is_unspecified()),
@@ -98,9 +98,9 @@ impl<'a> Course<'a> {
     /// The family of the packets.
     pub fn family(&self) -> Family {
         match &self.kind {
-            CourseKind::From { to, .. } => Family::of(*to),
-            CourseKind::Published { host_ip: Some(ip), .. } => Family::of(*ip),
-            CourseKind::Published { host_ip: None, .. } | CourseKind::ToContainer => {
+            FlowKind::From { to, .. } => Family::of(*to),
+            FlowKind::Published { host_ip: Some(ip), .. } => Family::of(*ip),
+            FlowKind::Published { host_ip: None, .. } | FlowKind::ToContainer => {
                 self.address.map_or(Family::V4, Family::of)
             }
         }
@@ -110,18 +110,18 @@ impl<'a> Course<'a> {
     pub fn marks(&self) -> Vec<Mark> {
         let nothing = Mark::default;
         match &self.kind {
-            CourseKind::Published { port, protocol, container_port, .. } => {
+            FlowKind::Published { port, protocol, container_port, .. } => {
                 let protocol = Some(*protocol);
                 let forth = Mark { protocol, destination_port: Some(*port), ..nothing() };
                 let source_port = Some(self.address.and(*container_port).unwrap_or(*port));
                 vec![forth, Mark { source: self.address, protocol, source_port, ..nothing() }]
             }
-            CourseKind::ToContainer => {
+            FlowKind::ToContainer => {
                 let both =
                     [Mark { destination: self.address, ..nothing() }, Mark { source: self.address, ..nothing() }];
                 both.into_iter().filter(|_| self.address.is_some()).collect()
             }
-            CourseKind::From { to, port, protocol } => vec![
+            FlowKind::From { to, port, protocol } => vec![
                 Mark {
                     source: self.address,
                     destination: Some(*to),
@@ -140,33 +140,33 @@ impl<'a> Course<'a> {
         vec![Mark { input, source: Some(own), ..Mark::default() }, Mark { destination: Some(own), ..Mark::default() }]
     }
 
-    /// Whether a way is that of a packet that is followed.
-    pub fn is_followed(&self, way: &Way) -> bool {
+    /// Whether a path is that of a packet that is followed.
+    pub fn is_followed(&self, way: &PacketPath) -> bool {
         let Some(sight) = way.first() else { return false };
         let packet = &sight.packet;
         let port = |number: Option<u16>| number.is_none_or(|number| packet.ports.is_some_and(|[_, to]| to == number));
         match &self.kind {
-            CourseKind::Published { port: number, protocol, .. } => packet.protocol == *protocol && port(Some(*number)),
-            CourseKind::ToContainer => Some(packet.destination) == self.address,
-            CourseKind::From { to, port: number, .. } => {
+            FlowKind::Published { port: number, protocol, .. } => packet.protocol == *protocol && port(Some(*number)),
+            FlowKind::ToContainer => Some(packet.destination) == self.address,
+            FlowKind::From { to, port: number, .. } => {
                 packet.destination == *to && Some(packet.source) == self.address && port(*number)
             }
         }
     }
 
-    /// Whether a way is that of an answer.
-    pub fn is_answer(&self, way: &Way) -> bool {
+    /// Whether a path is that of an answer.
+    pub fn is_answer(&self, way: &PacketPath) -> bool {
         let Some(sight) = way.first() else { return false };
         let packet = &sight.packet;
         let port =
             |number: Option<u16>| number.is_none_or(|number| packet.ports.is_some_and(|[source, _]| source == number));
         match &self.kind {
-            CourseKind::Published { port: own, container_port, .. } => match self.address {
+            FlowKind::Published { port: own, container_port, .. } => match self.address {
                 Some(address) if packet.source == address => port(*container_port),
                 Some(_) | None => packet.ports.is_some_and(|[source, to]| source == *own && to != *own),
             },
-            CourseKind::ToContainer => Some(packet.source) == self.address,
-            CourseKind::From { to, port: number, .. } => packet.source == *to && port(*number),
+            FlowKind::ToContainer => Some(packet.source) == self.address,
+            FlowKind::From { to, port: number, .. } => packet.source == *to && port(*number),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The ways of packets through the packet filter, put together from what the kernel tells.
+//! The paths of packets through the packet filter, assembled from the messages of the kernel.
 //!
 //! The trace's own table sees a packet at the beginning and the end of each hook: between them the others' rules have
 //! been, and between two hooks the kernel has chosen a route.
@@ -50,7 +50,7 @@ pub struct Place {
 
 /// The packet at the edge of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct PacketAtHook {
     pub hook: Hook,
     pub edge: Edge,
     pub packet: Packet,
@@ -59,22 +59,22 @@ pub struct Sight {
     pub output: Option<u32>,
 }
 
-/// A part of a way.
+/// A part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    Sight(Sight),
+    PacketAtHook(PacketAtHook),
     Rule { place: Place, handle: u64, verdict: TraceVerdict },
     Policy { place: Place, accepts: bool },
 }
 
-/// The way of one packet.
+/// The path of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PacketPath {
     number: u32,
     pub steps: Vec<Step>,
 }
 
-/// Where a way ends.
+/// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End<'a> {
     /// A rule dropped it.
@@ -93,30 +93,30 @@ pub enum End<'a> {
     LostAfter(Hook),
 }
 
-impl Way {
+impl PacketPath {
     #[cfg(test)]
     pub const fn of(steps: Vec<Step>) -> Self {
         Self { number: 1, steps }
     }
 
     /// The packet as it was seen first.
-    pub fn first(&self) -> Option<&Sight> {
+    pub fn first(&self) -> Option<&PacketAtHook> {
         self.sights().next()
     }
 
     /// The packet as it was seen last.
-    pub fn last(&self) -> Option<&Sight> {
+    pub fn last(&self) -> Option<&PacketAtHook> {
         self.sights().last()
     }
 
-    fn sights(&self) -> impl Iterator<Item = &Sight> {
+    fn sights(&self) -> impl Iterator<Item = &PacketAtHook> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Sight(sight) => Some(sight),
+            Step::PacketAtHook(sight) => Some(sight),
             Step::Rule { .. } | Step::Policy { .. } => None,
         })
     }
 
-    /// Where it ends; `None` for a way of which nothing was seen.
+    /// Where it ends; `None` for an empty path.
     pub fn end(&self) -> Option<End<'_>> {
         match self.steps.last()? {
             Step::Rule { place, handle, verdict: TraceVerdict::Drop } => {
@@ -124,9 +124,9 @@ impl Way {
             }
             Step::Rule { place, verdict: TraceVerdict::Taken, .. } => return Some(End::Taken(place)),
             Step::Policy { place, accepts: false } => return Some(End::Policy(place)),
-            Step::Rule { .. } | Step::Policy { accepts: true, .. } | Step::Sight(_) => {}
+            Step::Rule { .. } | Step::Policy { accepts: true, .. } | Step::PacketAtHook(_) => {}
         }
-        let Sight { hook, edge, output, .. } = self.last()?;
+        let PacketAtHook { hook, edge, output, .. } = self.last()?;
         Some(match (hook, edge) {
             (Hook::Input, Edge::Last) => End::Delivered,
             (Hook::Postrouting, Edge::Last) => End::Left { output: *output },
@@ -136,14 +136,14 @@ impl Way {
     }
 }
 
-/// The ways, in the order in which they begin. `own` is the trace's own table.
+/// The paths, in the order in which they begin. `own` is the trace's own table.
 #[derive(Debug)]
-pub struct Ways {
+pub struct PacketPaths {
     own: String,
-    ways: Vec<Way>,
+    ways: Vec<PacketPath>,
 }
 
-impl Ways {
+impl PacketPaths {
     /// None yet.
     pub const fn new(own: String) -> Self {
         Self { own, ways: Vec::new() }
@@ -156,10 +156,10 @@ impl Ways {
             let Some((hook, edge)) = edge_of(&chain) else { return };
             let Some(headers) = headers else { return };
             let Some(packet) = Packet::read(&headers) else { return };
-            let sight = Sight { hook, edge, packet, input: headers.input, output: headers.output };
+            let sight = PacketAtHook { hook, edge, packet, input: headers.input, output: headers.output };
             let begins = edge == Edge::First && [Hook::Prerouting, Hook::Output].contains(&hook);
             match self.way(number).filter(|_| !begins) {
-                Some(way) => way.steps.push(Step::Sight(sight)),
+                Some(way) => way.steps.push(Step::PacketAtHook(sight)),
                 None => self.begin(number, sight),
             }
             return;
@@ -177,27 +177,27 @@ impl Ways {
 
     /// A packet with another number. One that a bridge hands to the host has met the first rules in the bridge, where it had
     /// another number.
-    fn begin(&mut self, number: u32, sight: Sight) {
-        let is_same = |way: &&mut Way| {
+    fn begin(&mut self, number: u32, sight: PacketAtHook) {
+        let is_same = |way: &&mut PacketPath| {
             way.end() == Some(End::LostAfter(Hook::Prerouting))
                 && way.last().is_some_and(|last| last.packet == sight.packet && last.input == sight.input)
         };
         match self.ways.iter_mut().rev().find(is_same) {
             Some(way) => {
                 way.number = number;
-                way.steps.push(Step::Sight(sight));
+                way.steps.push(Step::PacketAtHook(sight));
             }
-            None => self.ways.push(Way { number, steps: vec![Step::Sight(sight)] }),
+            None => self.ways.push(PacketPath { number, steps: vec![Step::PacketAtHook(sight)] }),
         }
     }
 
-    /// The way that a packet is on. The kernel may use the number again for a later packet.
-    fn way(&mut self, number: u32) -> Option<&mut Way> {
+    /// The current path of a packet. The kernel may use the number again for a later packet.
+    fn way(&mut self, number: u32) -> Option<&mut PacketPath> {
         self.ways.iter_mut().rev().find(|way| way.number == number)
     }
 
     /// All of them.
-    pub fn all(&self) -> &[Way] {
+    pub fn all(&self) -> &[PacketPath] {
         &self.ways
     }
 }
@@ -242,8 +242,8 @@ mod tests {
         Place { family: 2, table: "filter".to_owned(), chain: chain.to_owned() }
     }
 
-    fn ways(events: Vec<TraceEvent>) -> Ways {
-        let mut ways = Ways::new(OWN.to_owned());
+    fn ways(events: Vec<TraceEvent>) -> PacketPaths {
+        let mut ways = PacketPaths::new(OWN.to_owned());
         events.into_iter().for_each(|event| ways.add(event));
         ways
     }
@@ -256,7 +256,7 @@ mod tests {
     fn a_way_ends_where_it_was_seen_last() {
         let begin = || vec![sight(1, "prerouting-first"), sight(1, "prerouting-last")];
         let with = |more: Vec<TraceEvent>| ways([begin(), more].concat());
-        let end = |ways: &Ways, want: End<'_>| assert_eq!(ways.all()[0].end(), Some(want));
+        let end = |ways: &PacketPaths, want: End<'_>| assert_eq!(ways.all()[0].end(), Some(want));
         end(&with(vec![]), End::LostAfter(Hook::Prerouting));
         end(&with(vec![sight(1, "forward-first")]), End::LostInside(Hook::Forward));
         end(&with(vec![sight(1, "input-first"), sight(1, "input-last")]), End::Delivered);

@@ -88,9 +88,16 @@ stop_etcd() {
 
 etcdctl_() { ETCDCTL_API=3 etcdctl --endpoints "$ETCD" "$@"; }
 
-# configure BACKEND: both families.
+# configure BACKEND FIRST: both families, and the first of the 32 subnets that hosts may have. flanneld chooses one of them at random.
+#
+# No host may have a subnet that another had before: its bridge keeps the old IPv6 address beside the new one, as the reference's does
+# with forceAddress, and so a route of its own to that subnet.
 configure() {
-    etcdctl_ put /coreos.com/network/config "{\"EnableIPv4\":true,\"EnableIPv6\":true,\"Network\":\"10.42.0.0/16\",\"IPv6Network\":\"fd00:42::/56\",\"Backend\":{\"Type\":\"$1\"}}" >/dev/null
+    local last=$(($2 + 31))
+    etcdctl_ put /coreos.com/network/config "$(printf '{"EnableIPv4":true,"EnableIPv6":true,"Backend":{"Type":"%s"},
+        "Network":"10.42.0.0/16","SubnetMin":"10.42.%d.0","SubnetMax":"10.42.%d.0",
+        "IPv6Network":"fd00:42::/56","IPv6SubnetMin":"fd00:42:0:%x::","IPv6SubnetMax":"fd00:42:0:%x::"}' \
+        "$1" "$2" "$last" "$2" "$last")" >/dev/null
 }
 
 # start_flanneld HOST: waits for its lease.
@@ -101,9 +108,12 @@ start_flanneld() {
         { tail -n 20 "/tmp/flanneld-$1.log" && wrong "flanneld of host $1 writes no lease"; }
 }
 
-# stop_flanneld HOST
+has_no_flanneld() { ! on "$1" pgrep -x flanneld; }
+
+# stop_flanneld HOST: a second signal ends one that waits for what it has started.
 stop_flanneld() {
     on "$1" pkill -x flanneld || true
+    until_true 100 has_no_flanneld "$1" || on "$1" pkill -x flanneld || true
     wait "${flannelds[$1]}" 2>/dev/null || true
 }
 
@@ -135,10 +145,10 @@ start_hosts() {
     start_etcd
 }
 
-# start_flannel BACKEND: on all hosts.
+# start_flannel BACKEND FIRST: on all hosts.
 start_flannel() {
     local name
-    configure "$1"
+    configure "$1" "$2"
     for name in "${HOSTS[@]}"; do start_flanneld "$name"; done
     shown "$1: flanneld has written a lease on three hosts"
 }

@@ -20,7 +20,22 @@ fetches() {
 }
 
 reaches() {
-    until_true 60 "$@" || wrong "a pod of host $2 does not reach another host's: $*"
+    until_true 60 "$@" || { way && wrong "a pod of host $2 does not reach another host's: $*"; }
+}
+
+# way: what decides on the packets between the hosts.
+way() {
+    local host family
+    for host in "${HOSTS[@]}"; do
+        printf 'host %s:\n' "$host"
+        on "$host" ip -brief address
+        on "$host" bridge fdb show
+        for family in -4 -6; do
+            on "$host" ip "$family" route
+            on "$host" ip "$family" neigh show nud all
+        done
+        tail -n 40 "/tmp/flanneld-$host.log"
+    done
 }
 
 # passes_whole_packet HOST POD ADDRESS MTU
@@ -102,6 +117,7 @@ moved() {
     former=$(subnet b)
     for host in "${HOSTS[@]}"; do stop_flanneld "$host"; done
     etcdctl_ del --prefix /coreos.com/network/subnets >/dev/null
+    configure vxlan 128
     on b rm /run/flannel/subnet.env
     on b bash -c 'ip link del flannel.1; ip link del flannel-v6.1' 2>/dev/null || true
     for host in "${HOSTS[@]}"; do start_flanneld "$host"; done
@@ -145,12 +161,12 @@ show_flannel() {
     start_hosts
     prepare_cri
     for name in "${HOSTS[@]}"; do start_cri "$name"; done
-    start_flannel host-gw
+    start_flannel host-gw 32
     cross host-gw
     leave_host_gw
     ip link add vxlan-probe type vxlan id 1 dstport 8472 || wrong "the kernel has no vxlan"
     ip link del vxlan-probe
-    start_flannel vxlan
+    start_flannel vxlan 64
     cross vxlan
     limited
     interrupted

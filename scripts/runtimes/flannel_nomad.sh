@@ -139,7 +139,7 @@ show_flannel_nomad() {
     printf 'version: nomad %s, flanneld %s\n' "$(nomad version | awk 'NR == 1 { print $2 }')" "$FLANNELD_VERSION"
     k3s_list flannel >/etc/cni/net.d/flannel.conflist
     start_hosts
-    start_flannel vxlan
+    start_flannel vxlan 64
     write_server
     write_client b 1
     write_client c 2

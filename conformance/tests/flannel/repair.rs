@@ -8,7 +8,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask};
 use cni_conformance::{CniTool, Container, Invocation, Outcome, Outside, Sandbox, State, Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::flannel::setup::{DATA, DUAL, flannel, remove_lease, write_lease};
 
@@ -45,6 +45,31 @@ fn state(sandbox: &Sandbox, containers: &[&Container]) -> State {
 fn state_file() -> std::path::PathBuf {
     let mut entries = fs::read_dir(DATA).expect("state files");
     entries.next().expect("one").expect("an entry").path()
+}
+
+/// The check of flannel is that of its delegate, whose rules have a finding of their own.
+#[test]
+fn doctor_names_each_lost_rule_once() {
+    let sandbox = host();
+    let (container, tool) = (sandbox.container("first"), tool(&sandbox, 8080));
+    tool.add(&container).expect_success();
+    let doctor = |words: &[&str]| {
+        Invocation::new(&sandbox, "cni-plugins", Verb::Add).arguments(&[&["doctor", "first"], words].concat()).run()
+    };
+    doctor(&[]).expect_success();
+    sandbox.sh(EVERYTHING);
+    let said = doctor(&["--json"]);
+    let about: Value = serde_json::from_str(said.stdout()).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = about["findings"].as_array().expect("findings");
+    assert!(found.iter().all(|one| one["topic"] == "rules"), "{found:#?}");
+    for plugin in ["bridge", "portmap"] {
+        let start = format!("eth0 in network net1: a rule of {plugin} is missing: ");
+        let of_plugin = found.iter().filter(|one| one["says"].as_str().expect("a text").starts_with(&start));
+        assert_ne!(of_plugin.count(), 0, "{plugin}: {found:#?}");
+    }
+    repair(&sandbox, &[]);
+    doctor(&[]).expect_success();
+    tool.del(&container).expect_success();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is wrong with a container, and which command helps.
 
+use std::borrow::Cow;
+
 use cni_builtin::call_delegate;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -11,6 +13,7 @@ use super::super::finding::Finding;
 use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
 use crate::contested;
+use crate::delegates::resolved;
 use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Left};
 use crate::repair::{NamedPart, RepairOutcome};
@@ -54,8 +57,12 @@ fn of_attached(one: &Attached) -> Vec<Finding> {
 fn of_living(one: &Attached, place: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let parts = of_outcome(&one.outcome, one, place, &mut findings);
-    let checked = one.cached.plugins.iter().filter(|config| !parts.iter().any(|part| part.plugin == config.kind));
-    findings.extend(checked.filter_map(|config| of_check(&one.cached, config, place)));
+    // The rules of flannel are those of the plugin that it has called; where that is not known, the outcome is a failure.
+    let makers = resolved(&one.cached).unwrap_or(Cow::Borrowed(&one.cached));
+    let has_lost_rules = |maker: &PluginConfig| parts.iter().any(|part| part.plugin == maker.kind);
+    let plugins = one.cached.plugins.iter().zip(&makers.plugins);
+    let checked = plugins.filter(|(_, maker)| !has_lost_rules(maker));
+    findings.extend(checked.filter_map(|(config, _)| of_check(&one.cached, config, place)));
     findings
 }
 

@@ -44,6 +44,21 @@ fn a_rule_of_ufw_is_named() {
     assert!(last.ends_with(says), "{last}");
 }
 
+/// The mark of a packet that the host has routed holds in the other families too.
+#[test]
+fn a_rule_of_the_families_bridge_and_netdev_is_named() {
+    for (family, hook) in [("bridge", "hook output"), ("netdev", "hook egress device cni0")] {
+        let sandbox = Sandbox::new();
+        let web = add(&sandbox, "web", Extra::Firewall);
+        let _server = serve(&web, "0.0.0.0:80");
+        sandbox.sh(&format!("nft add table {family} guard"));
+        sandbox.sh(&format!("nft add chain {family} guard out {{ type filter {hook} priority 0 ; }}"));
+        sandbox.sh(&format!("nft add rule {family} guard out ip daddr {ADDRESS} drop"));
+        let says = format!("dropped by the rule \"ip daddr {ADDRESS} drop\" of table {family} guard, chain out: ");
+        probe(&sandbox, &["8080"], LOST, &says);
+    }
+}
+
 /// The firewall of these plugins comes before such a rule, and is missing.
 #[test]
 fn a_rule_that_hits_since_those_of_the_firewall_are_missing_is_told() {

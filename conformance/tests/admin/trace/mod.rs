@@ -11,6 +11,7 @@ use crate::admin::tool;
 mod answers;
 mod container;
 mod firewalls;
+mod ipv6;
 mod killed;
 mod legacy;
 mod others;
@@ -22,27 +23,34 @@ const LOST: i32 = 3;
 const ADDRESS: &str = "10.22.0.2";
 const OUTSIDE: &str = "192.0.2.2:80";
 
+const ADDRESS_V6: &str = "fd00:22::2";
+const OUTSIDE_V6: &str = "[2001:db8:2::2]:80";
+
 /// What the list has beside bridge and portmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extra {
     Nothing,
     Firewall,
     NoMasquerade,
+    /// The firewall, and addresses of IPv6 alone.
+    FirewallV6,
 }
 
 fn list(extra: Extra) -> Value {
+    let (subnet, everywhere) =
+        if extra == Extra::FirewallV6 { ("fd00:22::/64", "::/0") } else { ("10.22.0.0/24", "0.0.0.0/0") };
     let mut plugins = vec![
         json!({"type": "loopback"}),
         json!({
             "type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": extra != Extra::NoMasquerade,
             "ipam": {
-                "type": "host-local", "dataDir": "/run/cni/leases", "ranges": [[{"subnet": "10.22.0.0/24"}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
+                "type": "host-local", "dataDir": "/run/cni/leases", "ranges": [[{"subnet": subnet}]],
+                "routes": [{"dst": everywhere}],
             },
         }),
         json!({"type": "portmap", "capabilities": {"portMappings": true}}),
     ];
-    if extra == Extra::Firewall {
+    if matches!(extra, Extra::Firewall | Extra::FirewallV6) {
         plugins.push(json!({"type": "firewall"}));
     }
     json!({"cniVersion": "1.0.0", "name": "n1", "plugins": plugins})

@@ -84,6 +84,8 @@ pub enum Unrouted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub subject: Option<Subject>,
+    /// Its address, of the family of the packets.
+    pub address: Option<IpAddr>,
     /// The container that has the port, when it is not the subject.
     pub holder: Option<String>,
     pub unrouted: Option<Unrouted>,

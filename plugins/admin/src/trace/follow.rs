@@ -236,8 +236,12 @@ fn facts(
     [forth, back]: [Option<&PacketPath>; 2],
     names: &HashMap<u32, String>,
 ) -> Result<Facts, NetlinkError> {
-    let mut facts =
-        Facts { holder: course.holder.clone(), subject: course.subject.map(queries::subject), ..Facts::default() };
+    let mut facts = Facts {
+        holder: course.holder.clone(),
+        subject: course.subject.map(queries::subject),
+        address: course.address,
+        ..Facts::default()
+    };
     let lost = |way: &&PacketPath| matches!(way.end(), Some(End::LostAfter(Hook::Prerouting | Hook::Output)));
     if let Some(sight) = [forth, back].into_iter().flatten().find(lost).and_then(PacketPath::last) {
         let (to, from) = (sight.packet.destination, Some(sight.packet.source));

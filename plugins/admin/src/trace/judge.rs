@@ -1,5 +1,7 @@
 //! Why a packet ended where it did, and what helps: one sentence.
 
+use cni_core::family::Family;
+
 use super::case::{Aim, Case, ContainerRoute, DroppedBy, Facts, Reply, Subject, Unrouted, Verdict};
 use super::listening::Listening;
 use super::packet_path::{End, Hook, PacketPath};
@@ -85,10 +87,7 @@ fn unseen(case: &Case<'_>) -> Verdict {
 fn stayed(what: &str, who: &str, case: &Case<'_>) -> Option<Verdict> {
     let is_lost = !matches!(case.reply, Reply::Answered | Reply::Refused);
     match case.facts.route.as_ref()? {
-        ContainerRoute::None => Some(Verdict::lost(
-            format!("{who} has no route to {what}"),
-            "write \"routes\": [{\"dst\": \"0.0.0.0/0\"}] into the list's ipam, and start the container again",
-        )),
+        ContainerRoute::None => Some(Verdict::lost(format!("{who} has no route to {what}"), write_route(case.facts))),
         ContainerRoute::Via { gateway, is_host: false } if is_lost => Some(Verdict::lost(
             format!("the route of {who} to {what} is wrong: it leads to {gateway}, which is no address of this host"),
             "correct the gateway in the list's ipam, and start the container again",
@@ -104,6 +103,16 @@ fn stayed(what: &str, who: &str, case: &Case<'_>) -> Option<Verdict> {
         ))),
         ContainerRoute::Via { .. } | ContainerRoute::Local => None,
     }
+}
+
+fn write_route(facts: &Facts) -> String {
+    let everywhere = family(facts).unspecified();
+    format!("write \"routes\": [{{\"dst\": \"{everywhere}/0\"}}] into the list's ipam, and start the container again")
+}
+
+/// The family of the packets.
+fn family(facts: &Facts) -> Family {
+    facts.address.map_or(Family::V4, Family::of)
 }
 
 /// A rule or a policy dropped the packet, or the answer.
@@ -125,14 +134,13 @@ fn open_forward(owner: &str, case: &Case<'_>) -> String {
     if owner == "the plugin firewall" {
         return "the network's ingressPolicy asks for it; change the list if it is not wanted".to_owned();
     }
-    let address = subject.and_then(|subject| subject.addresses.first());
-    let address = address.map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
+    let address = case.facts.address.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
     let (to_from, option) = match case.aim {
         Aim::In(_) => ("to", "-d"),
         Aim::Out(_) => ("from", "-s"),
     };
     let by_hand = match owner {
-        "Docker" => format!("iptables -I DOCKER-USER {option} {address} -j ACCEPT"),
+        "Docker" => format!("{} -I DOCKER-USER {option} {address} -j ACCEPT", family(case.facts).iptables()),
         "ufw" => format!("ufw route allow {to_from} {address}"),
         "firewalld" => format!("firewall-cmd --zone=trusted --add-source={address}"),
         _ => format!("accept packets {to_from} {address} in that chain"),
@@ -298,10 +306,9 @@ fn to_container(case: &Case<'_>) -> Verdict {
         Some(Listening::Yes) | None => {}
     }
     match facts.route {
-        Some(ContainerRoute::None) => Verdict::lost(
-            format!("{came}, which has no route back: its answer is lost"),
-            "write \"routes\": [{\"dst\": \"0.0.0.0/0\"}] into the list's ipam, and start the container again",
-        ),
+        Some(ContainerRoute::None) => {
+            Verdict::lost(format!("{came}, which has no route back: its answer is lost"), write_route(case.facts))
+        }
         Some(ContainerRoute::Via { gateway, is_host: false }) => Verdict::lost(
             format!("{came}, whose route back is wrong: it leads to {gateway}, which is no address of this host"),
             "correct the gateway in the list's ipam, and start the container again",

@@ -55,9 +55,13 @@ pub fn unrouted(
     names: &HashMap<u32, String>,
 ) -> Result<Option<Unrouted>, NetlinkError> {
     let RouteQuestion { to, from, input } = question;
-    let answer = host.route_of(question)?;
-    let RouteAnswer::Refused(number) = answer else {
-        return Ok(None);
+    let number = match host.route_of(question)? {
+        RouteAnswer::Refused(number) => number,
+        // The kernel finds a route for a packet of IPv6 that it does not forward.
+        RouteAnswer::By { .. } if input.is_some() && Family::of(to) == Family::V6 => {
+            return Ok(not_forwarding(Family::V6).map(Unrouted::NotForwarding));
+        }
+        RouteAnswer::By { .. } | RouteAnswer::Local => return Ok(None),
     };
     if let Some(parameter) = not_forwarding(Family::of(to)) {
         return Ok(Some(Unrouted::NotForwarding(parameter)));

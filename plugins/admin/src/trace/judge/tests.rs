@@ -42,7 +42,7 @@ fn subject() -> Subject {
 }
 
 fn facts() -> Facts {
-    Facts { subject: Some(subject()), left_by: Some("eth0".to_owned()), ..Facts::default() }
+    Facts { subject: Some(subject()), address: Some(OWN.into()), left_by: Some("eth0".to_owned()), ..Facts::default() }
 }
 
 fn aim_in() -> Aim {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cni_conformance::{Invocation, ListHost, Verb};
 use serde_json::{Value, json};
 
-use crate::flannel::setup::{LEASE, SUBNET_FILE, host_with, remove_lease, write_lease};
+use crate::flannel::setup::{DUAL, LEASE, SUBNET_FILE, host_with, remove_lease, write_lease};
 
 const CONFIGURATIONS: &str = "/run/conformance/flannel.d";
 
@@ -102,6 +102,23 @@ fn a_bridge_of_another_lease_is_named() {
         }
         host.del(&attachment);
     }
+}
+
+/// The bridge plugin, like the reference, leaves an IPv6 address whose network does not overlap.
+#[test]
+fn an_address_of_an_earlier_lease_beside_the_new_one_is_named() {
+    let host = host_with(DUAL, &json!({}));
+    let _flanneld = Flanneld::start(&host);
+    let (_first, before) = host.add("c1");
+    write_lease(&DUAL.replace("10.42.1.1", "10.42.7.1").replace("fd00:42:0:1::", "fd00:42:0:7::"));
+    let (_second, after) = host.add("c2");
+    let says = "cni0 has the address fd00:42:0:1::1/64 of an earlier lease too, so another host with that subnet is not reached";
+    assert_found(&host, "note", says, "ip address del fd00:42:0:1::1/64 dev cni0");
+    host.del(&before);
+    host.sandbox.sh("ip address del fd00:42:0:1::1/64 dev cni0");
+    let says = format!("flanneld has leased 10.42.7.0/24, fd00:42:0:7::/64 for this host ({SUBNET_FILE})");
+    assert_found(&host, "ok", &says, "");
+    host.del(&after);
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn judge(facts: &Facts) -> Vec<Finding> {
         Ok(lease) => lease,
         Err(error) => return vec![no_lease(facts, error)],
     };
-    let found: Vec<Finding> = [stale(facts), disagreement(facts, lease)].into_iter().flatten().collect();
+    let found: Vec<Finding> =
+        [stale(facts), disagreement(facts, lease), former(facts, lease)].into_iter().flatten().collect();
     if found.is_empty() {
         vec![Finding::fine(TOPIC, format!("flanneld has leased {} for this host ({})", subnets(lease), facts.path))]
     } else {
@@ -166,6 +167,27 @@ fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &Lease) -> bool {
     has_family && !addresses.iter().any(|one| one.family() == family && lease.has(one.address()))
 }
 
+/// An address of an earlier lease beside that of this one: the bridge plugin replaces an IPv6 address only if the networks overlap. The
+/// host has a route to that subnet, and flanneld cannot add one to another host that has it now.
+fn former(facts: &Facts, lease: &Lease) -> Option<Finding> {
+    let Bridge { name, addresses, .. } = facts.bridge.as_ref()?;
+    let is_former = |address: &&Cidr| {
+        lease.networks.iter().any(|network| network.contains(address.address()))
+            && !lease.has(address.address())
+            && !is_of_another(**address, addresses, lease)
+    };
+    let former = addresses.iter().find(is_former)?;
+    Some(Finding::note(
+        TOPIC,
+        format!(
+            "{name} has the address {former} of an earlier lease too, so another host with that subnet is not reached"
+        ),
+        format!(
+            "when no container uses that subnet any more: ip address del {former} dev {name}, and restart flanneld"
+        ),
+    ))
+}
+
 fn subnets(lease: &Lease) -> String {
     lease.subnets.iter().map(|subnet| subnet.network().to_string()).collect::<Vec<_>>().join(", ")
 }
@@ -217,10 +239,12 @@ mod tests {
         let fine = "flanneld has leased 10.42.7.0/24, fd00:42:0:7::/64 for this host (/l)";
         let other = "cni0 has the address 10.42.1.1/24, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
         let other_v6 = "cni0 has the address fd00:42:0:1::1/64, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
+        let former_v6 = "cni0 has the address fd00:42:0:1::1/64 of an earlier lease too, so another host with that subnet is not reached";
         for (addresses, is_forced, severity, says) in [
             (&[][..], false, Severity::Fine, fine.to_owned()),
             (&["10.42.7.1/24", "fd00:42:0:7::1/64"], false, Severity::Fine, fine.to_owned()),
-            (&["10.42.1.1/24", "10.42.7.1/24"], false, Severity::Fine, fine.to_owned()),
+            (&["192.0.2.1/24", "10.42.7.1/24"], false, Severity::Fine, fine.to_owned()),
+            (&["10.42.7.1/24", "fd00:42:0:7::1/64", "fd00:42:0:1::1/64"], true, Severity::Note, former_v6.to_owned()),
             (&["10.42.1.1/24", "fd00:42:0:7::1/64"], false, Severity::Problem, format!("{other}, so ADD fails")),
             (&["10.42.7.1/24", "fd00:42:0:1::1/64"], true, Severity::Note, other_v6.to_owned()),
         ] {

@@ -23,6 +23,9 @@ const VERBS: [&str; 14] = [
     "help",
 ];
 
+/// How many lines a page may have.
+const SCREEN: usize = 48;
+
 #[test]
 fn every_verb_has_a_page_and_is_listed() {
     let sandbox = Sandbox::new();
@@ -36,6 +39,10 @@ fn every_verb_has_a_page_and_is_listed() {
         let page = tool(&sandbox, &[verb, "--help"]);
         page.expect_success();
         assert!(page.stdout().contains(&format!("\nUsage: cni-plugins {verb}")), "{page}");
+        assert!(page.stdout().lines().count() <= SCREEN, "{page}");
+        assert!(!page.stdout().contains('\u{1b}'), "{page}");
+        let (about, _) = page.stdout().split_once("\nUsage: ").expect("the usage");
+        assert_eq!(about.contains(&format!("cni-plugins {verb}")), verb != "version", "an example: {page}");
         let has_statuses = page.stdout().contains("\nExit status:\n  0  ");
         assert_eq!(has_statuses, !["completion", "manual", "schema", "version"].contains(&verb), "{page}");
     }

@@ -13,6 +13,7 @@ use cni_files::{Draft, FileError, Lock, LockError, remove, remove_empty};
 use super::mark;
 use super::plan::{Change, Present, Removal};
 use crate::doctor::folders::about;
+use crate::progress::Progress;
 
 /// Below the folder of plugins: the files of others that were replaced, and drafts. Renames and hard links need the same file system.
 pub const OWN_FOLDER: &str = ".cni-plugins-rs";
@@ -99,7 +100,10 @@ impl Folder {
         Draft::remove_dead(&self.own)?;
         let draft = Draft::create(&self.own, program, 0o755)?;
         draft.file().sync_all().map_err(FileError::of("write", &self.path))?;
-        for change in changes.iter().filter(|change| change.was != Present::Current) {
+        // Copies of the program, where the file system has no links, take a while.
+        let mut progress = Progress::new(changes.len());
+        for (done, change) in changes.iter().enumerate().filter(|(_, change)| change.was != Present::Current) {
+            progress.show(done);
             if change.keeps() {
                 self.keep(change.name)?;
             }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Attacks the plugins for a while: eight workers add and delete containers in networks of all plugins that this kernel has, while
-# plugins are killed, rules flushed, namespaces lost and used again, interfaces renamed, and `gc --remove` and `repair` run all
-# the time. After each minute nobody who lives may have lost anything, and nothing may be left of the others.
-# Installs what is missing. It all happens in a private host; conformance/bench/src/bin/soak says what is done and what is checked.
+# The soak test: eight workers add and delete containers in networks of all plugins that this kernel supports, while plugins are
+# killed, rules flushed, namespaces removed and their names used again, interfaces renamed, and `gc --remove` and `repair` run all
+# the time. After each minute every living container must be unharmed, and nothing may be left of the others.
+# Installs missing programs. Everything happens in private namespaces; conformance/bench/src/bin/soak/main.rs has the details.
 #
 #   scripts/soak.sh [MINUTES] [BIN_DIR] [OPTION...]
-#                     one minute unless given; BIN_DIR has the plugins, or else they are built
-#   --reference       in every second minute the reference's plugins take part: Debian's, or those of CNI_REFERENCE_DIR
-#   --seed N          the choices of an earlier run, which has printed it
-#   --without WHO     leaves out gc, repair, or user (who holds the networks' addresses elsewhere)
+#                     one minute by default; BIN_DIR has the plugins, which are built if it is not given
+#   --reference       calls the reference's plugins too in every second minute: Debian's, or those of CNI_REFERENCE_DIR
+#   --seed N          repeats the steps of an earlier run, which printed this seed
+#   --without JOB     leaves out gc, repair, or user (which holds the networks' addresses in another namespace)
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -23,7 +23,7 @@ install_tools() {
     need_rust
 }
 
-attack() {
+soak() {
     local minutes=$1 bin_dir=$2 work binary
     shift 2
     install_tools
@@ -37,7 +37,7 @@ attack() {
         binary=$(build_static)
         install_plugins "$binary" "$work/bin"
     fi
-    say "building the attack (a minute or two; seconds when nothing has changed)"
+    say "building the soak test (a minute or two; seconds when nothing has changed)"
     (cd "$TOP" && cargo build --quiet --locked --workspace --bin soak)
     # The checks of a busy minute take about another.
     timeout --kill-after=10 $((minutes * 240 + 300)) "$TARGET/debug/soak" "$minutes" "$work/bin" "$@"
@@ -56,4 +56,4 @@ while [ $# -gt 0 ]; do
     shift
 done
 need_root "the soak test"
-attack "$minutes" "$bin_dir" "${options[@]}"
+soak "$minutes" "$bin_dir" "${options[@]}"

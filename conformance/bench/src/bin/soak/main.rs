@@ -1,29 +1,29 @@
-//! The attack: containers come and go in eight workers, as on a very bad day, and nobody who lives may be touched.
+//! The soak test: eight workers add and delete containers while much goes wrong, and no living container may be harmed.
 //!
-//! The networks have between them all plugins that this kernel has. Plugins are killed, rules flushed, namespaces lose their
-//! names and get those of others, interfaces are renamed from inside, containers end without a DEL and come back under the same
-//! id, `gc --remove` and `repair` run all the time, and a local user holds the networks' addresses in a namespace of its own.
-//! After each minute the workers stop. Then no address is used twice, each living container has its addresses, rules, ports and
-//! traffic, and when all but the residents have ended, nothing is left of them.
+//! Together the networks use all plugins that this kernel supports. Plugins are killed, rules are flushed, namespaces lose their
+//! names and their names are used again, interfaces are renamed from inside, containers end without DEL and are added again with
+//! the same id, `gc --remove` and `repair` run all the time, and a local user holds the networks' addresses in another namespace.
+//! After each minute the workers stop, and the test checks that no address is used twice, that each living container has its
+//! addresses, rules, ports and traffic, and that nothing is left after all containers but the residents have ended.
 //!
-//! What a worker does follows from the seed, its number and its step. When it happens does not.
+//! The seed decides what each worker does in each step, but not when.
 //!
-//! With `--reference`, the reference's plugins take part in every second minute. What they leak does not count, so:
-//! - they are not killed: no DEL of theirs finds half of what they make;
-//! - a container that they added keeps name and path and is not left to `gc`, since they write down neither whose an interface
-//!   is nor in which namespace, so that nobody can tell later (H5, M3 and M4 are their defects too);
-//! - an ADD or DEL of theirs is repeated, since they race for what all containers share, and such things may be there twice.
+//! With `--reference`, the reference's plugins are called too in every second minute. Their own defects must not count, so:
+//! - they are not killed: their DEL finds only half of what an unfinished ADD has made;
+//! - the namespace of a container that they added is not renamed, and the container always gets DEL, since they do not record the
+//!   owner of an interface or its namespace;
+//! - a failed ADD or DEL of theirs is repeated, since their calls disturb each other.
 #![expect(clippy::print_stderr, reason = "for a person to read")]
 
+mod background;
 mod checks;
-mod choices;
-mod guest;
-mod inhabitant;
+mod container;
+mod context;
+mod id_server;
 mod leases;
-mod meddlers;
 mod networks;
-mod setting;
-mod stage;
+mod setup;
+mod steps;
 mod worker;
 
 use std::path::PathBuf;
@@ -35,19 +35,19 @@ use std::time::{Duration, Instant, SystemTime};
 use cni_conformance::reference::{self, say};
 use cni_conformance::{Runtime, Sandbox};
 
-use checks::Remains;
-use guest::{Caller, Guest, Order};
-use meddlers::User;
-use stage::{Props, Stage};
+use background::LocalUser;
+use checks::StableState;
+use container::{ContainerSpec, Implementation, SoakContainer};
+use context::{Context, SharedState};
 use worker::Worker;
 
-/// Without one of the meddlers, a violation is seen to be of another.
+/// `--without` shows which of the background jobs causes a violation.
 const USAGE: &str = "usage: soak MINUTES BIN_DIR [--reference] [--seed N] [--without gc|repair|user]...";
 
 const WORKERS: u64 = 8;
 
-/// What the command line asks for.
-struct Options {
+/// The command line.
+struct SoakOptions {
     minutes: u64,
     folder: PathBuf,
     with_reference: bool,
@@ -55,7 +55,7 @@ struct Options {
     without: Vec<String>,
 }
 
-impl Options {
+impl SoakOptions {
     fn parse(mut words: impl Iterator<Item = String>) -> Option<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let (mut seed, mut with_reference) = (u64::from(now.subsec_nanos()), false);
@@ -73,45 +73,46 @@ impl Options {
         Some(Self { minutes: minutes.parse().ok()?, folder, with_reference, seed, without })
     }
 
-    /// Tells whether a meddler is wanted.
-    fn has(&self, meddler: &str) -> bool {
-        self.without.iter().all(|word| word != meddler)
+    /// Whether a background job runs.
+    fn has(&self, job: &str) -> bool {
+        self.without.iter().all(|word| word != job)
     }
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [argument, id] = &words[..]
-        && argument == inhabitant::ARGUMENT
+        && argument == id_server::ARGUMENT
     {
-        inhabitant::live(id);
+        id_server::run(id);
     }
-    let Some(options) = Options::parse(words.into_iter()).filter(|options| stage::has_plugins(&options.folder)) else {
+    let Some(options) = SoakOptions::parse(words.into_iter()).filter(|options| context::has_plugins(&options.folder))
+    else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     say(&format!("seed {}", options.seed));
-    let violations = attack(&options);
+    let violations = soak(&options);
     say(&match violations {
         0 => "no violation".to_owned(),
-        count => format!("{count} violations; see them again: soak … --seed {}", options.seed),
+        count => format!("{count} violations; repeat them with soak … --seed {}", options.seed),
     });
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn attack(options: &Options) -> usize {
+fn soak(options: &SoakOptions) -> usize {
     let reference = options.with_reference.then(|| reference::find("soak")).flatten();
     let reference = reference.map(|reference| reference.folder);
-    let dhcp = setting::has_dhcp_server();
+    let dhcp = setup::has_dhcp_server();
     let networks = networks::all(dhcp, reference.as_deref());
     let sandbox = Sandbox::new();
     let outside = sandbox.outside();
-    setting::make_devices(sandbox.host());
-    setting::write_lease();
-    let routers = setting::make_masters(&sandbox, &networks);
-    let _servers = dhcp.then(|| setting::start_dhcp(&options.folder));
+    setup::make_devices(sandbox.host());
+    setup::write_lease();
+    let routers = setup::make_masters(&sandbox, &networks);
+    let _servers = dhcp.then(|| setup::start_dhcp(&options.folder));
     let runtime = |folder: &PathBuf| Runtime::of_plugins(&sandbox, serde_json::Value::Null, folder);
-    let stage = Stage::new(Props {
+    let context = Context {
         seed: options.seed,
         host: sandbox.host().clone(),
         outside: (*outside).clone(),
@@ -121,101 +122,108 @@ fn attack(options: &Options) -> usize {
         folder: options.folder.clone(),
         bus: ("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/run/conformance/none".to_owned()),
         networks: &networks,
-    });
+        shared: SharedState::default(),
+    };
     for network in &networks {
         say(&format!("network {}: {}", network.name, network.types().join(" ")));
     }
-    run(options, &stage, &sandbox);
-    stage.count_violations()
+    run(options, &context, &sandbox);
+    context.count_violations()
 }
 
-/// Minute by minute.
-fn run(options: &Options, stage: &Stage<'_>, sandbox: &Sandbox) {
-    let residents = residents(stage);
-    let before = Remains::observe(sandbox);
-    let mut user = options.has("user").then(|| User::start("resident-nomad"));
+/// Runs each minute: work, checks, end.
+fn run(options: &SoakOptions, context: &Context<'_>, sandbox: &Sandbox) {
+    let residents = residents(context);
+    let before = StableState::observe(sandbox);
+    let mut user = options.has("user").then(|| LocalUser::start("resident-nomad"));
     let mut workers: Vec<_> = (1..=WORKERS).map(Worker::new).collect();
     for minute in 1..=options.minutes {
-        stage.let_reference_take_part(minute % 2 == 0);
-        work(&mut workers, options, stage);
-        check(&workers, &residents, stage);
-        leave(&mut workers, stage);
-        checks::nothing_is_left(&before, sandbox, stage);
-        let user = if user.as_mut().is_none_or(User::lives) {
+        context.set_reference_enabled(minute % 2 == 0);
+        work(&mut workers, options, context);
+        check(&workers, &residents, context);
+        end_all(&mut workers, context);
+        checks::nothing_is_left(&before, sandbox, context);
+        let user = if user.as_mut().is_none_or(LocalUser::lives) {
             ""
         } else {
-            "; this kernel does not let a user have network namespaces"
+            "; this kernel does not allow user namespaces"
         };
-        say(&format!("minute {minute}: {} containers, {} violations{user}", stage.births(), stage.count_violations()));
+        say(&format!(
+            "minute {minute}: {} containers, {} violations{user}",
+            context.added_count(),
+            context.count_violations()
+        ));
     }
 }
 
-/// A container of each network that lives all the time, behind one that has made what all share.
-fn residents<'n>(stage: &Stage<'n>) -> Vec<Guest<'n>> {
+/// Adds a container of each network that lives until the end. One before it makes what all containers share.
+fn residents<'n>(context: &Context<'n>) -> Vec<SoakContainer<'n>> {
     let mut residents = Vec::new();
-    for (at, network) in (0_u16..).zip(stage.networks) {
+    for (at, network) in (0_u16..).zip(context.networks) {
         for id in [format!("first-{}", network.name), format!("resident-{}", network.name)] {
-            let order = Order {
-                place: &id,
+            let spec = ContainerSpec {
+                netns_name: &id,
                 network,
                 args: network.args(100, u64::from(at)),
                 device: format!("{}{at}", &id[..1]),
                 port: Some(19_000 + at),
                 id: id.clone(),
             };
-            let mut guest = Guest::enter(order, stage);
-            guest.add(Caller::Ours, stage).unwrap_or_else(|said| panic!("ADD of {id}: {said}"));
+            let mut container = SoakContainer::create(spec, context);
+            container.add(Implementation::Ours, context).unwrap_or_else(|error| panic!("ADD of {id}: {error}"));
             if id.starts_with("first") {
-                guest.del(Caller::Ours, stage).unwrap_or_else(|said| panic!("DEL of {id}: {said}"));
-                guest.end(stage);
+                container.del(Implementation::Ours, context).unwrap_or_else(|error| panic!("DEL of {id}: {error}"));
+                container.end(context);
             } else {
-                residents.push(guest);
+                residents.push(container);
             }
         }
     }
     residents
 }
 
-/// All work for a minute, beside `gc --remove` and `repair`.
-fn work<'n>(workers: &mut [Worker<'n>], options: &Options, stage: &Stage<'n>) {
+/// Runs all workers for a minute, beside `gc --remove` and `repair`.
+fn work<'n>(workers: &mut [Worker<'n>], options: &SoakOptions, context: &Context<'n>) {
     let (until, stop) = (Instant::now() + Duration::from_secs(60), AtomicBool::new(false));
     thread::scope(|scope| {
-        let collect = options.has("gc").then(|| scope.spawn(|| meddlers::collect(stage, &stop)));
-        let repair = options.has("repair").then(|| scope.spawn(|| meddlers::repair(stage, &stop)));
-        let working: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| worker.run(until, stage))).collect();
+        let collect = options.has("gc").then(|| scope.spawn(|| background::collect(context, &stop)));
+        let repair = options.has("repair").then(|| scope.spawn(|| background::repair(context, &stop)));
+        let working: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| worker.run(until, context))).collect();
         for worker in working {
             worker.join().expect("a worker does not panic");
         }
         stop.store(true, Ordering::Relaxed);
-        for meddler in collect.into_iter().chain(repair) {
-            if meddler.join().is_err() {
-                stage.violation(&[], "gc or repair has not ended");
+        for job in collect.into_iter().chain(repair) {
+            if job.join().is_err() {
+                context.violation(&[], "gc or repair has not ended");
             }
         }
     });
 }
 
-/// What must hold of those who live.
-fn check<'n>(workers: &[Worker<'n>], residents: &[Guest<'n>], stage: &Stage<'n>) {
-    checks::tool_is_content(stage);
-    let living = || workers.iter().flat_map(|worker| &worker.guests).chain(residents);
-    let ghosts = workers.iter().flat_map(|worker| &worker.ghosts);
-    checks::no_address_twice(living().chain(ghosts), stage);
-    checks::all_work(living(), stage);
+/// Checks the living containers.
+fn check<'n>(workers: &[Worker<'n>], residents: &[SoakContainer<'n>], context: &Context<'n>) {
+    checks::tool_succeeds(context);
+    let living = || workers.iter().flat_map(|worker| &worker.containers).chain(residents);
+    let deleted = workers.iter().flat_map(|worker| &worker.deleted);
+    checks::no_address_twice(living().chain(deleted), context);
+    checks::all_containers_work(living(), context);
 }
 
-/// All but the residents end: every second by DEL, the others without.
-fn leave<'n>(workers: &mut [Worker<'n>], stage: &Stage<'n>) {
+/// Ends all containers but the residents: every second one with DEL, the others without.
+fn end_all<'n>(workers: &mut [Worker<'n>], context: &Context<'n>) {
     for worker in workers {
-        worker.ghosts.drain(..).for_each(|ghost| ghost.end(stage));
-        for (at, guest) in worker.guests.drain(..).enumerate() {
-            if at % 2 == 0 || guest.is_of_reference {
-                let deleted = guest.del(Caller::Ours, stage);
-                deleted.unwrap_or_else(|said| stage.violation(&[&guest.id], &format!("DEL of {}: {said}", guest.id)));
+        worker.deleted.drain(..).for_each(|container| container.end(context));
+        for (at, container) in worker.containers.drain(..).enumerate() {
+            if at % 2 == 0 || container.is_of_reference {
+                let deleted = container.del(Implementation::Ours, context);
+                deleted.unwrap_or_else(|error| {
+                    context.violation(&[&container.id], &format!("DEL of {}: {error}", container.id))
+                });
             }
-            guest.end(stage);
+            container.end(context);
         }
     }
-    checks::age_leases(stage);
-    checks::tool_is_content(stage);
+    checks::age_leases(context);
+    checks::tool_succeeds(context);
 }

@@ -1,4 +1,4 @@
-//! The networks: between them, all plugins that this kernel has. What the kernel lacks is said, and left out.
+//! The networks. Together they use all plugins that this kernel supports; the others are reported and left out.
 
 use std::path::Path;
 use std::thread;
@@ -6,48 +6,60 @@ use std::thread;
 use cni_conformance::{Feature, Sandbox, reference};
 use serde_json::{Value, json};
 
-/// A network, as a template of its configuration list.
+/// A network with the template of its configuration list.
 #[derive(Debug)]
-pub struct Network {
+pub struct NetworkTemplate {
     pub name: &'static str,
     list: Value,
-    /// The namespace from which its containers are reached; none where no packet reaches them.
+    /// The namespace from which its containers are reached; `None` if they answer no packets.
     pub reached_from: Option<Router>,
-    /// Where its leases are; none when its IPAM plugin keeps none.
-    pub leases: Option<&'static str>,
+    /// The folder of its leases; `None` if its IPAM plugin has no folder.
+    pub leases: Option<String>,
     /// Whether host ports lead to its containers.
     pub has_ports: bool,
     /// Whether the reference has all its plugins and understands their configuration.
     pub is_for_reference: bool,
 }
 
-/// Who reaches containers without a port of the host.
+/// The namespace from which containers are reached directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Router {
     /// The host.
     Host,
-    /// The namespace behind the master of the macvlan network of this name.
+    /// The namespace behind the master interface of this macvlan network.
     Lan(&'static str),
 }
 
-/// Stands for the device of one container in the list of host-device.
+/// Placeholder for a container's device in the list of host-device.
 const DEVICE: &str = "DEVICE";
 
-/// What transparent proxies of Consul ask for; the listener's port is left alone.
+/// The argument of Consul's transparent proxy; it excludes the port on which the container listens.
 const CONSUL: &str = r#"{"ProxyUserID":"101","ProxyInboundPort":20000,"ProxyOutboundPort":15001,"ExcludeInboundPorts":["80"],"ExcludeOutboundPorts":[],"ExcludeOutboundCIDRs":[],"ExcludeUIDs":[]}"#;
 
-impl Network {
-    /// The configuration list for a container that gets this device, where it is about devices.
+impl NetworkTemplate {
+    /// A network whose containers the host reaches.
+    fn new(name: &'static str, plugins: Value) -> Self {
+        Self {
+            name,
+            list: json!({"cniVersion": "1.0.0", "name": name, "plugins": plugins}),
+            reached_from: Some(Router::Host),
+            leases: Some(format!("/var/lib/cni/networks/{name}")),
+            has_ports: false,
+            is_for_reference: false,
+        }
+    }
+
+    /// The configuration list for a container; only host-device uses the device.
     pub fn list(&self, device: &str) -> Value {
         serde_json::from_str(&self.list.to_string().replace(DEVICE, device)).expect("a name needs no escape")
     }
 
-    /// Tells whether each container is given a device of its own.
+    /// Whether each container gets a device of the host.
     pub fn needs_device(&self) -> bool {
         self.name == "device"
     }
 
-    /// `CNI_ARGS` of a worker's container of this number.
+    /// `CNI_ARGS` for a container, by the worker's number and its own.
     pub fn args(&self, worker: u64, number: u64) -> String {
         match self.name {
             "nomad" => format!("IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={CONSUL}"),
@@ -69,12 +81,12 @@ impl Network {
     }
 }
 
-/// Makes the lists, and says what this kernel cannot have.
-pub fn all(dhcp: bool, reference: Option<&Path>) -> Vec<Network> {
+/// Makes the networks, and reports what this kernel does not support.
+pub fn all(dhcp: bool, reference: Option<&Path>) -> Vec<NetworkTemplate> {
     let mut networks =
         vec![nomad(), sets(), routed(), lan("lan", "lan0"), lan("twin", "twin0"), device(dhcp), tap(), flannel()];
     if can_redirect() {
-        networks.push(guests());
+        networks.push(virtual_machines());
     } else {
         reference::say("LEFT OUT, since this kernel cannot redirect frames: the plugin tc-redirect-tap");
     }
@@ -99,17 +111,17 @@ pub fn all(dhcp: bool, reference: Option<&Path>) -> Vec<Network> {
     networks
 }
 
-fn set(network: &mut Network, plugin: usize, key: &str, value: Value) {
+fn set(network: &mut NetworkTemplate, plugin: usize, key: &str, value: Value) {
     network.list["plugins"][plugin][key] = value;
 }
 
-fn push(network: &mut Network, plugin: Value) {
+fn push(network: &mut NetworkTemplate, plugin: Value) {
     network.list["plugins"].as_array_mut().expect("a list has plugins").push(plugin);
 }
 
-/// Nomad's own, with Consul's proxy behind it.
-fn nomad() -> Network {
-    let list = json!({"cniVersion": "0.4.0", "name": "nomad", "plugins": [
+/// Nomad's own network, with Consul's transparent proxy.
+fn nomad() -> NetworkTemplate {
+    let plugins = json!([
         {"type": "loopback"},
         {"type": "bridge", "bridge": "nomad", "ipMasq": true, "isGateway": true, "forceAddress": true, "hairpinMode": true,
          "ipam": {"type": "host-local", "dataDir": "/var/run/cni",
@@ -118,20 +130,19 @@ fn nomad() -> Network {
         {"type": "firewall", "backend": "iptables", "iptablesAdminChainName": "NOMAD-ADMIN"},
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
         {"type": "consul-cni", "log_level": "info"},
-    ]});
-    Network {
-        name: "nomad",
-        list,
-        reached_from: Some(Router::Host),
-        leases: Some("/run/cni/nomad"),
+    ]);
+    let mut network = NetworkTemplate {
+        leases: Some("/run/cni/nomad".to_owned()),
         has_ports: true,
-        is_for_reference: false,
-    }
+        ..NetworkTemplate::new("nomad", plugins)
+    };
+    network.list["cniVersion"] = json!("0.4.0");
+    network
 }
 
-/// Rules in sets of nf_tables, limits of traffic and kernel parameters.
-fn sets() -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": "sets", "plugins": [
+/// Rules of nf_tables, traffic limits and kernel parameters.
+fn sets() -> NetworkTemplate {
+    let plugins = json!([
         {"type": "bridge", "bridge": "sets0", "ipMasq": true, "ipMasqBackend": "nftables", "isGateway": true,
          "hairpinMode": true, "macspoofchk": true,
          "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/20"}], [{"subnet": "fd00:90::/64"}]],
@@ -140,20 +151,13 @@ fn sets() -> Network {
         {"type": "bandwidth", "ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000},
         {"type": "firewall", "backend": "nftables"},
         {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": true}, "snat": true},
-    ]});
-    Network {
-        name: "sets",
-        list,
-        reached_from: Some(Router::Host),
-        leases: Some("/var/lib/cni/networks/sets"),
-        has_ports: true,
-        is_for_reference: false,
-    }
+    ]);
+    NetworkTemplate { has_ports: true, ..NetworkTemplate::new("sets", plugins) }
 }
 
 /// Routed links, without a bridge.
-fn routed() -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": "routed", "plugins": [
+fn routed() -> NetworkTemplate {
+    let plugins = json!([
         {"type": "ptp", "ipMasq": true, "mtu": 1450,
          "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.92.0.0/20"}], [{"subnet": "fd00:92::/64"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
@@ -161,123 +165,92 @@ fn routed() -> Network {
         {"type": "bandwidth", "egressRate": 80_000_000, "egressBurst": 8_000_000},
         {"type": "firewall", "backend": "iptables"},
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
-    ]});
-    Network {
-        name: "routed",
-        list,
-        reached_from: Some(Router::Host),
-        leases: Some("/var/lib/cni/networks/routed"),
-        has_ports: true,
-        is_for_reference: true,
-    }
+    ]);
+    NetworkTemplate { has_ports: true, is_for_reference: true, ..NetworkTemplate::new("routed", plugins) }
 }
 
-/// Links on a network of their own. Two of these networks have the same addresses.
-fn lan(name: &'static str, master: &str) -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": name, "plugins": [
+/// Links on a separate LAN. Two of these networks have the same addresses.
+fn lan(name: &'static str, master: &str) -> NetworkTemplate {
+    let plugins = json!([
         {"type": "macvlan", "master": master,
          "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.94.0.0/20"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
         {"type": "sbr"},
-    ]});
-    let leases = if name == "lan" { "/var/lib/cni/networks/lan" } else { "/var/lib/cni/networks/twin" };
-    Network {
-        name,
-        list,
+    ]);
+    NetworkTemplate {
         reached_from: Some(Router::Lan(name)),
-        leases: Some(leases),
-        has_ports: false,
         is_for_reference: true,
+        ..NetworkTemplate::new(name, plugins)
     }
 }
 
-/// Devices of the host that go into containers, with leases of a DHCP server.
-fn device(dhcp: bool) -> Network {
+/// Devices of the host that are moved into containers, with leases of a DHCP server.
+fn device(dhcp: bool) -> NetworkTemplate {
     let ipam = if dhcp {
         json!({"type": "dhcp"})
     } else {
         reference::say("LEFT OUT, since there is no dnsmasq: the plugin dhcp");
         json!({"type": "host-local", "ranges": [[{"subnet": "10.95.0.0/16"}]]})
     };
-    let list = json!({"cniVersion": "1.0.0", "name": "device", "plugins": [
+    let plugins = json!([
         {"type": "host-device", "device": DEVICE, "ipam": ipam},
-    ]});
-    let leases = (!dhcp).then_some("/var/lib/cni/networks/device");
-    Network {
-        name: "device",
-        list,
-        reached_from: Some(Router::Host),
-        leases,
-        has_ports: false,
-        is_for_reference: false,
+    ]);
+    let mut network = NetworkTemplate::new("device", plugins);
+    if dhcp {
+        network.leases = None;
     }
+    network
 }
 
-/// The list of k3s, with routes that are changed behind its delegate. The setting writes the lease.
-fn flannel() -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": "flannel", "plugins": [
+/// The list of k3s, with changed routes. `setup` writes flannel's lease.
+fn flannel() -> NetworkTemplate {
+    let plugins = json!([
         {"type": "flannel",
          "delegate": {"bridge": "flannel0", "hairpinMode": true, "forceAddress": true, "isDefaultGateway": true}},
         {"type": "route-override", "addroutes": [{"dst": "198.51.100.0/24"}]},
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
-    ]});
-    Network {
-        name: "flannel",
-        list,
-        reached_from: Some(Router::Host),
-        leases: Some("/var/lib/cni/networks/flannel"),
-        has_ports: true,
-        is_for_reference: false,
-    }
+    ]);
+    NetworkTemplate { has_ports: true, ..NetworkTemplate::new("flannel", plugins) }
 }
 
-/// Containers for virtual machines: what they receive goes to the device, behind which nothing answers.
-fn guests() -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": "guests", "plugins": [
+/// Containers for virtual machines: the tap device receives their packets, and nothing answers.
+fn virtual_machines() -> NetworkTemplate {
+    let plugins = json!([
         {"type": "ptp", "ipMasq": true,
          "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.102.0.0/20"}], [{"subnet": "fd00:102::/64"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
         {"type": "route-override", "flushgateway": true, "addroutes": [{"dst": "198.51.100.0/24"}]},
         {"type": "firewall", "backend": "iptables"},
         {"type": "tc-redirect-tap", "owner": 65534, "group": 65534},
-    ]});
-    Network {
-        name: "guests",
-        list,
-        reached_from: None,
-        leases: Some("/var/lib/cni/networks/guests"),
-        has_ports: false,
-        is_for_reference: false,
-    }
+    ]);
+    NetworkTemplate { reached_from: None, ..NetworkTemplate::new("machines", plugins) }
 }
 
-/// Whether the kernel can do what tc-redirect-tap asks of it.
+/// Whether the kernel supports what tc-redirect-tap needs.
 fn can_redirect() -> bool {
     const PROOF: &str = "ip tuntap add dev proof mode tap; tc qdisc add dev proof ingress; \
          tc filter add dev proof parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo";
-    // A thread of its own, since the caller may have a sandbox of its own.
+    // In another thread, since this one may be in another sandbox.
     let ask = || Sandbox::new().exec(&["sh", "-ec", PROOF]).code == Some(0);
     thread::spawn(ask).join().expect("ask the kernel")
 }
 
-/// A device for a program in the container; nothing answers behind it.
-fn tap() -> Network {
-    let list = json!({"cniVersion": "1.0.0", "name": "tap", "plugins": [{"type": "tap", "ipam": {"type": "static"}}]});
-    Network { name: "tap", list, reached_from: None, leases: None, has_ports: false, is_for_reference: false }
+/// A device for a program in the container. Nothing answers its packets.
+fn tap() -> NetworkTemplate {
+    let plugins = json!([{"type": "tap", "ipam": {"type": "static"}}]);
+    NetworkTemplate { reached_from: None, leases: None, ..NetworkTemplate::new("tap", plugins) }
 }
 
-fn dummy() -> Network {
-    let list =
-        json!({"cniVersion": "1.0.0", "name": "dummy", "plugins": [{"type": "dummy", "ipam": {"type": "static"}}]});
-    Network { name: "dummy", list, reached_from: None, leases: None, has_ports: false, is_for_reference: false }
+fn dummy() -> NetworkTemplate {
+    let plugins = json!([{"type": "dummy", "ipam": {"type": "static"}}]);
+    NetworkTemplate { reached_from: None, leases: None, ..NetworkTemplate::new("dummy", plugins) }
 }
 
-/// A link of another kind on a master of its own. Nobody sends to it.
-fn on_master(kind: &'static str, keys: Value) -> Network {
+/// A link of another kind on its own master interface. Nothing sends packets to it.
+fn on_master(kind: &'static str, keys: Value) -> NetworkTemplate {
     let subnet = if kind == "vlan" { "10.97.0.0/16" } else { "10.98.0.0/16" };
     let ipam = json!({"type": "host-local", "ranges": [[{"subnet": subnet}]]});
     let mut plugin = json!({"type": kind, "master": format!("{kind}m"), "ipam": ipam});
     cni_conformance::keys::set(&mut plugin, &keys);
-    let list = json!({"cniVersion": "1.0.0", "name": kind, "plugins": [plugin]});
-    let leases = if kind == "vlan" { "/var/lib/cni/networks/vlan" } else { "/var/lib/cni/networks/ipvlan" };
-    Network { name: kind, list, reached_from: None, leases: Some(leases), has_ports: false, is_for_reference: false }
+    let plugins = json!([plugin]);
+    NetworkTemplate { reached_from: None, ..NetworkTemplate::new(kind, plugins) }
 }

@@ -1,247 +1,298 @@
-//! A worker: one choice after the other, each carried out on its own containers.
+//! A worker: it carries out one random step after another on its own containers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::choices::{Change, Choice, Deed, Flush, Making, Random, Recycled};
-use crate::guest::{Caller, Guest, Order};
+use crate::container::{ContainerSpec, Implementation, SoakContainer};
+use crate::context::Context;
 use crate::leases;
-use crate::networks::Network;
-use crate::stage::Stage;
+use crate::networks::NetworkTemplate;
+use crate::steps::{AddMode, ContainerAction, Flush, PathReuse, Random, WorkerAction, WorkerStep};
 
-/// One of those who add and delete containers.
+/// A thread that adds and deletes containers.
 #[derive(Debug)]
 pub struct Worker<'n> {
     number: u64,
     steps: u64,
-    entered: u64,
-    /// Its containers that live.
-    pub guests: Vec<Guest<'n>>,
-    /// Those that were deleted, and in which a process lives on.
-    pub ghosts: Vec<Guest<'n>>,
+    created: u64,
+    /// Its living containers.
+    pub containers: Vec<SoakContainer<'n>>,
+    /// Deleted containers whose process still runs.
+    pub deleted: Vec<SoakContainer<'n>>,
 }
 
 impl<'n> Worker<'n> {
     pub const fn new(number: u64) -> Self {
-        Self { number, steps: 0, entered: 0, guests: Vec::new(), ghosts: Vec::new() }
+        Self { number, steps: 0, created: 0, containers: Vec::new(), deleted: Vec::new() }
     }
 
-    /// Works until the time is up. A harness that panics is a violation too, and ends the worker for this minute.
-    pub fn run(&mut self, until: Instant, stage: &Stage<'n>) {
+    /// Works until the time is up. A panic of the harness is a violation too, and stops the worker for this minute.
+    pub fn run(&mut self, until: Instant, context: &Context<'n>) {
         while Instant::now() < until {
-            let choice = Choice::draw(&mut Random::of(stage.seed, self.number, self.steps), self.guests.len());
+            let step = WorkerStep::draw(&mut Random::of(context.seed, self.number, self.steps), self.containers.len());
             self.steps += 1;
-            let done = catch_unwind(AssertUnwindSafe(|| self.act(choice, stage)));
+            let done = catch_unwind(AssertUnwindSafe(|| self.act(step, context)));
             if let Err(cause) = done {
                 let words = cause.downcast_ref::<String>().map_or("no words", String::as_str);
-                stage.violation(&[], &format!("worker {}, step {}, {choice}: {words}", self.number, self.steps));
+                context.violation(&[], &format!("worker {}, step {}, {step}: {words}", self.number, self.steps));
                 return;
             }
         }
     }
 
-    fn act(&mut self, choice: Choice, stage: &Stage<'n>) {
-        match choice.deed {
-            Deed::Make(making) => self.make(making, choice, stage),
-            Deed::Change(change) => {
-                let guest = self.guests.remove(choice.which % self.guests.len());
-                let change = if guest.is_of_reference { for_reference(change) } else { change };
-                let drawn = format!("worker {}, step {}: {choice}", self.number, self.steps);
-                stage.note(format!("{drawn}: {change:?} of {}", guest.id));
-                let kept = self.change(guest, change, choice, stage);
-                self.guests.extend(kept);
+    fn act(&mut self, step: WorkerStep, context: &Context<'n>) {
+        match step.action {
+            WorkerAction::Add(mode) => self.make(mode, step, context),
+            WorkerAction::Act(change) => {
+                let container = self.containers.remove(step.which % self.containers.len());
+                let change = if container.is_of_reference { allowed_for_reference(change) } else { change };
+                let label = format!("worker {}, step {}: {step}", self.number, self.steps);
+                context.note(format!("{label}: {change:?} of {}", container.id));
+                let kept = self.change(container, change, step, context);
+                self.containers.extend(kept);
             }
         }
     }
 
-    /// Changes a container, and returns the one that is there then.
-    fn change(&mut self, mut guest: Guest<'n>, change: Change, choice: Choice, stage: &Stage<'n>) -> Option<Guest<'n>> {
+    /// Acts on a container, and returns the one that the worker has afterwards.
+    fn change(
+        &mut self,
+        mut container: SoakContainer<'n>,
+        change: ContainerAction,
+        step: WorkerStep,
+        context: &Context<'n>,
+    ) -> Option<SoakContainer<'n>> {
         match change {
-            Change::Look => expect(guest.look(stage), &guest.id, "a look", stage),
-            Change::LoseName => guest.lose_name(),
-            Change::Rename => guest.rename(stage),
-            Change::Flush(flush) => run_flush(flush, stage),
-            Change::Resurrect => return self.resurrect(guest, stage),
-            Change::Recycle(how) => return self.recycle(guest, how, stage),
-            Change::Update => return self.update(guest, choice, stage),
-            Change::Abandon => {
-                guest.end(stage);
+            ContainerAction::Verify => expect(container.verify(context), &container.id, "a look", context),
+            ContainerAction::RemoveNetnsName => container.remove_netns_name(),
+            ContainerAction::Rename => container.rename(context),
+            ContainerAction::Flush(flush) => run_flush(flush, context),
+            ContainerAction::AddAgain => return self.add_again(container, context),
+            ContainerAction::ReusePath(how) => return self.reuse_path(container, how, context),
+            ContainerAction::Replace => return self.replace(container, step, context),
+            ContainerAction::EndWithoutDelete => {
+                container.end(context);
                 return None;
             }
-            Change::Delete => return self.delete(guest, choice, stage),
-            Change::DeleteKilled => {
-                guest.del_killed(choice.killed_after, stage);
-                return self.delete(guest, choice, stage);
+            ContainerAction::Delete => return self.delete(container, step, context),
+            ContainerAction::DeleteKilled => {
+                container.del_killed(step.killed_after, context);
+                return self.delete(container, step, context);
             }
         }
-        Some(guest)
+        Some(container)
     }
 
-    /// A new container, which may not come to be.
-    fn make(&mut self, making: Making, choice: Choice, stage: &Stage<'n>) {
-        let mut guest = self.enter(choice.network, stage);
-        let drawn = format!("worker {}, step {}: {choice}", self.number, self.steps);
-        stage.note(format!("{drawn}: {} of {}", guest.id, guest.network.name));
-        if making != Making::Whole {
-            guest.add_killed(choice.killed_after, stage);
+    /// Adds a new container, whose ADD may be killed.
+    fn make(&mut self, mode: AddMode, step: WorkerStep, context: &Context<'n>) {
+        let mut container = self.enter(step.network, context);
+        let label = format!("worker {}, step {}: {step}", self.number, self.steps);
+        context.note(format!("{label}: {} of {}", container.id, container.network.name));
+        if mode != AddMode::Complete {
+            container.add_killed(step.killed_after, context);
         }
-        match making {
-            Making::Whole => {}
-            // Without a lease and a file of the cache nothing tells the administrator of it.
-            Making::KilledThenAbandon if guest.network.leases.is_some() => {
-                let (id, network) = (guest.id.clone(), guest.network);
-                guest.end(stage);
+        match mode {
+            AddMode::Complete => {}
+            // `gc` can find it only by its lease.
+            AddMode::KilledWithoutDelete if container.network.leases.is_some() => {
+                let (id, network) = (container.id.clone(), container.network);
+                container.end(context);
                 return leases::age(network, |holder| holder == id);
             }
-            Making::KilledThenAbandon | Making::KilledThenDelete | Making::KilledThenAdd => {
-                expect(guest.del(Caller::Ours, stage), &guest.id, "DEL after an ADD that was killed", stage);
+            AddMode::KilledWithoutDelete | AddMode::KilledThenDelete | AddMode::KilledThenAdd => {
+                expect(
+                    container.del(Implementation::Ours, context),
+                    &container.id,
+                    "DEL after an ADD that was killed",
+                    context,
+                );
             }
         }
-        if matches!(making, Making::KilledThenDelete | Making::KilledThenAbandon) {
-            return guest.end(stage);
+        if matches!(mode, AddMode::KilledThenDelete | AddMode::KilledWithoutDelete) {
+            return container.end(context);
         }
-        let by_reference = choice.by_reference && making == Making::Whole && stage.has_reference_for(guest.network);
-        let caller = if by_reference { Caller::Reference } else { Caller::Ours };
-        self.guests.extend(added(guest, caller, stage));
+        let by_reference =
+            step.by_reference && mode == AddMode::Complete && context.has_reference_for(container.network);
+        let implementation = if by_reference { Implementation::Reference } else { Implementation::Ours };
+        self.containers.extend(added(container, implementation, context));
     }
 
-    fn enter(&mut self, network: usize, stage: &Stage<'n>) -> Guest<'n> {
-        self.enter_network(&stage.networks[network % stage.networks.len()], None, None, stage)
+    fn enter(&mut self, network: usize, context: &Context<'n>) -> SoakContainer<'n> {
+        self.create_container(&context.networks[network % context.networks.len()], None, None, context)
     }
 
-    /// Makes a namespace with a process, at a place of its own or at that of another container.
-    fn enter_network(
+    /// Makes a container, with a new namespace name or that of another container.
+    fn create_container(
         &mut self,
-        network: &'n Network,
-        place: Option<&str>,
+        network: &'n NetworkTemplate,
+        netns_name: Option<&str>,
         port: Option<u16>,
-        stage: &Stage<'n>,
-    ) -> Guest<'n> {
-        self.entered += 1;
-        let (worker, number) = (self.number, self.entered);
+        context: &Context<'n>,
+    ) -> SoakContainer<'n> {
+        self.created += 1;
+        let (worker, number) = (self.number, self.created);
         let id = format!("w{worker}-{number:05}");
         let own = u16::try_from(20_000 + worker * 1000 + number % 1000).expect("a port");
-        let order = Order {
-            place: place.unwrap_or(&id),
+        let spec = ContainerSpec {
+            netns_name: netns_name.unwrap_or(&id),
             network,
             args: network.args(worker, number),
             device: format!("h{worker}n{number}"),
             port: Some(port.unwrap_or(own)),
             id: id.clone(),
         };
-        Guest::enter(order, stage)
+        SoakContainer::create(spec, context)
     }
 
-    /// DEL; a process that cannot be found by a name lives on.
-    fn delete(&mut self, guest: Guest<'n>, choice: Choice, stage: &Stage<'n>) -> Option<Guest<'n>> {
-        let is_plain = guest.has_name() && !guest.is_renamed && stage.has_reference_for(guest.network);
-        let caller = if choice.by_reference && is_plain { Caller::Reference } else { Caller::Ours };
-        expect(guest.del(caller, stage), &guest.id, "DEL", stage);
-        if guest.has_name() {
-            expect(has_lost_its_addresses(&guest, stage), &guest.id, "DEL", stage);
-            guest.end(stage);
+    /// Calls DEL; the process of a container without a namespace name keeps running.
+    fn delete(
+        &mut self,
+        container: SoakContainer<'n>,
+        step: WorkerStep,
+        context: &Context<'n>,
+    ) -> Option<SoakContainer<'n>> {
+        let is_plain = container.has_name() && !container.is_renamed && context.has_reference_for(container.network);
+        let implementation =
+            if step.by_reference && is_plain { Implementation::Reference } else { Implementation::Ours };
+        expect(container.del(implementation, context), &container.id, "DEL", context);
+        if container.has_name() {
+            expect(verify_addresses_removed(&container, context), &container.id, "DEL", context);
+            container.end(context);
         } else {
-            self.ghosts.push(guest);
+            self.deleted.push(container);
         }
         None
     }
 
-    /// As after a reboot, or with cnitool: the same container in a new namespace.
-    fn resurrect(&mut self, guest: Guest<'n>, stage: &Stage<'n>) -> Option<Guest<'n>> {
-        let (id, network, port, args) = (guest.id.clone(), guest.network, guest.port, guest.attachment.args.clone());
-        guest.end(stage);
+    /// Adds the same container in a new namespace, as after a reboot or with cnitool.
+    fn add_again(&mut self, container: SoakContainer<'n>, context: &Context<'n>) -> Option<SoakContainer<'n>> {
+        let (id, network, port, args) =
+            (container.id.clone(), container.network, container.port, container.attachment.args.clone());
+        container.end(context);
         let device = id.replace('w', "h").replace('-', "r");
-        let order = Order { id: id.clone(), place: &id, network, args, device, port };
-        added(Guest::enter(order, stage), Caller::Ours, stage)
+        let spec = ContainerSpec { id: id.clone(), netns_name: &id, network, args, device, port };
+        added(SoakContainer::create(spec, context), Implementation::Ours, context)
     }
 
-    /// The path that DEL comes with leads to a younger container.
-    fn recycle(&mut self, mut guest: Guest<'n>, how: Recycled, stage: &Stage<'n>) -> Option<Guest<'n>> {
-        let place = guest.place().filter(|_| !how.is_process);
-        guest.lose_name();
+    /// Calls DEL with a path that leads to a newer container by now.
+    fn reuse_path(
+        &mut self,
+        mut container: SoakContainer<'n>,
+        how: PathReuse,
+        context: &Context<'n>,
+    ) -> Option<SoakContainer<'n>> {
+        let netns_name = container.netns_name().filter(|_| !how.is_process);
+        container.remove_netns_name();
         if !how.survives {
-            guest.die(stage);
+            container.end_process(context);
         }
-        let heir = added(self.enter_network(guest.network, place.as_deref(), None, stage), Caller::Ours, stage);
-        if let Some(heir) = &heir {
-            guest.attachment.netns = if how.is_process { heir.process_path() } else { heir.attachment.netns.clone() };
+        let successor = added(
+            self.create_container(container.network, netns_name.as_deref(), None, context),
+            Implementation::Ours,
+            context,
+        );
+        if let Some(successor) = &successor {
+            container.attachment.netns =
+                if how.is_process { successor.process_path() } else { successor.attachment.netns.clone() };
         }
-        expect(guest.del(Caller::Ours, stage), &guest.id, "DEL with the path of another container", stage);
-        if let Some(heir) = &heir {
-            let what = format!("after DEL of {} with its path", guest.id);
-            expect(heir.look(stage), &heir.id, &what, stage);
+        expect(
+            container.del(Implementation::Ours, context),
+            &container.id,
+            "DEL with the path of another container",
+            context,
+        );
+        if let Some(successor) = &successor {
+            let what = format!("after DEL of {} with its path", container.id);
+            expect(successor.verify(context), &successor.id, &what, context);
         }
         if how.survives {
-            self.ghosts.push(guest);
+            self.deleted.push(container);
         } else {
-            guest.end(stage);
+            container.end(context);
         }
-        heir
+        successor
     }
 
-    /// The new container comes before the DEL of the old, as in a rolling update on one host.
-    fn update(&mut self, guest: Guest<'n>, choice: Choice, stage: &Stage<'n>) -> Option<Guest<'n>> {
-        let next = self.enter_network(guest.network, None, guest.port, stage);
-        let next = added(next, Caller::Ours, stage);
-        self.delete(guest, choice, stage);
+    /// Adds the new container before DEL of the old one, as in a rolling update on one host.
+    fn replace(
+        &mut self,
+        container: SoakContainer<'n>,
+        step: WorkerStep,
+        context: &Context<'n>,
+    ) -> Option<SoakContainer<'n>> {
+        let next = self.create_container(container.network, None, container.port, context);
+        let next = added(next, Implementation::Ours, context);
+        self.delete(container, step, context);
         next
     }
 }
 
-/// What is done in its place to a container that the reference's plugins have added: they keep no record, so nobody can tell
-/// whose an interface is that lost its place or its name.
-const fn for_reference(change: Change) -> Change {
+/// The action in its place for a container that the reference's plugins added: they keep no record, so nothing shows who owns an
+/// interface that has lost its namespace or name.
+const fn allowed_for_reference(change: ContainerAction) -> ContainerAction {
     match change {
-        Change::Abandon | Change::Resurrect | Change::Recycle(_) => Change::Delete,
-        Change::LoseName | Change::Rename => Change::Look,
-        Change::Look | Change::Delete | Change::DeleteKilled | Change::Update | Change::Flush(_) => change,
+        ContainerAction::EndWithoutDelete | ContainerAction::AddAgain | ContainerAction::ReusePath(_) => {
+            ContainerAction::Delete
+        }
+        ContainerAction::RemoveNetnsName | ContainerAction::Rename => ContainerAction::Verify,
+        ContainerAction::Verify
+        | ContainerAction::Delete
+        | ContainerAction::DeleteKilled
+        | ContainerAction::Replace
+        | ContainerAction::Flush(_) => change,
     }
 }
 
-/// ADD, and a look at what it has made; none if it failed.
-fn added<'n>(mut guest: Guest<'n>, caller: Caller, stage: &Stage<'_>) -> Option<Guest<'n>> {
-    match guest.add(caller, stage) {
+/// Calls ADD, and verifies the container; `None` if ADD fails.
+fn added<'n>(
+    mut container: SoakContainer<'n>,
+    implementation: Implementation,
+    context: &Context<'_>,
+) -> Option<SoakContainer<'n>> {
+    match container.add(implementation, context) {
         Ok(()) => {
-            expect(guest.look(stage), &guest.id, "after ADD", stage);
-            Some(guest)
+            expect(container.verify(context), &container.id, "after ADD", context);
+            Some(container)
         }
-        Err(said) => {
-            stage.violation(&[&guest.id], &format!("ADD of {}, {}: {said}", guest.id, guest.network.name));
-            drop(guest.del(Caller::Ours, stage));
-            guest.end(stage);
+        Err(error) => {
+            context
+                .violation(&[&container.id], &format!("ADD of {}, {}: {error}", container.id, container.network.name));
+            drop(container.del(Implementation::Ours, context));
+            container.end(context);
             None
         }
     }
 }
 
-fn expect(done: Result<(), String>, id: &str, what: &str, stage: &Stage<'_>) {
-    if let Err(said) = done {
-        stage.violation(&[id], &format!("{id}, {what}: {said}"));
+fn expect(done: Result<(), String>, id: &str, what: &str, context: &Context<'_>) {
+    if let Err(error) = done {
+        context.violation(&[id], &format!("{id}, {what}: {error}"));
     }
 }
 
-/// After DEL no interface of the container has an address that may be given to others.
-fn has_lost_its_addresses(guest: &Guest<'_>, stage: &Stage<'_>) -> Result<(), String> {
-    let kept = guest.addresses(stage);
-    match guest.given().into_iter().find(|address| kept.contains(address)) {
-        Some(address) => Err(format!("{} has still {address}", guest.id)),
+/// After DEL, no interface of the container has an address that others may get.
+fn verify_addresses_removed(container: &SoakContainer<'_>, context: &Context<'_>) -> Result<(), String> {
+    let kept = container.addresses(context);
+    match container.given().into_iter().find(|address| kept.contains(address)) {
+        Some(address) => Err(format!("{} has still {address}", container.id)),
         None => Ok(()),
     }
 }
 
-/// Flushes rules, and repairs what is missing.
-fn run_flush(flush: Flush, stage: &Stage<'_>) {
-    let _alone = stage.rules.write().expect("nobody panics with it");
+/// Flushes rules, and calls `repair`.
+fn run_flush(flush: Flush, context: &Context<'_>) {
+    let _alone = context.shared.rules.write().expect("no holder panics with it");
     let line = match flush {
         Flush::V4 => "iptables -w -t nat -F && iptables -w -F",
         Flush::V6 => "ip6tables -w -t nat -F && ip6tables -w -F && iptables -w -t nat -F",
         Flush::HostPorts => "iptables -w -t nat -F CNI-HOSTPORT-DNAT",
         Flush::Tables => "nft list tables | grep -v ' firewalld$' | sed 's/^/delete /' | nft -f -",
     };
-    // A chain may be missing, or a table be deleted at the same moment.
-    drop(stage.host.exec(&["sh", "-c", line]));
-    let said = stage.tool(&["repair"]);
-    if said.code != Some(0) {
-        stage.violation(&[], &format!("repair after {flush:?}: {:?} {}{}", said.code, said.stdout, said.stderr));
+    // A chain may be missing, or a table may be deleted at the same moment.
+    drop(context.host.exec(&["sh", "-c", line]));
+    let output = context.tool(&["repair"]);
+    if output.code != Some(0) {
+        context
+            .violation(&[], &format!("repair after {flush:?}: {:?} {}{}", output.code, output.stdout, output.stderr));
     }
 }

@@ -1,4 +1,4 @@
-//! The links, routers and servers of the private host.
+//! Sets up the links, routers and servers of the private host.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use cni_conformance::{Namespace, Sandbox, flannel};
 
-use crate::guest::DEVICES;
-use crate::networks::{Network, Router};
+use crate::container::DEVICES;
+use crate::networks::{NetworkTemplate, Router};
 
 const SERVER: &str = "/usr/sbin/dnsmasq";
 
 /// The socket of the dhcp plugin's daemon.
 const SOCKET: &str = "/run/cni/dhcp.sock";
 
-/// Tells whether addresses of a DHCP server can be had.
+/// Whether a DHCP server is installed.
 pub fn has_dhcp_server() -> bool {
     Path::new(SERVER).is_file()
 }
 
-/// Makes the bridge of devices.
+/// Makes the bridge to which all devices are connected.
 pub fn make_devices(host: &Namespace) {
     host.ip(&[
         &format!("link add {DEVICES} type bridge"),
@@ -30,7 +30,7 @@ pub fn make_devices(host: &Namespace) {
     ]);
 }
 
-/// Writes the lease of the network of flannel, where flanneld leaves the masquerade to the plugin.
+/// Writes flannel's lease, which leaves the masquerade to the plugin.
 pub fn write_lease() {
     flannel::write_lease(
         "FLANNEL_NETWORK=10.100.0.0/16\nFLANNEL_SUBNET=10.100.0.1/20\nFLANNEL_IPV6_NETWORK=fd00:100::/56\n\
@@ -38,8 +38,8 @@ pub fn write_lease() {
     );
 }
 
-/// Makes the masters of links, and returns the routers behind those of macvlan.
-pub fn make_masters(sandbox: &Sandbox, networks: &[Network]) -> BTreeMap<&'static str, Namespace> {
+/// Makes the master interfaces, and returns the routers behind those of macvlan.
+pub fn make_masters(sandbox: &Sandbox, networks: &[NetworkTemplate]) -> BTreeMap<&'static str, Namespace> {
     let mut routers = BTreeMap::new();
     for network in networks {
         if let Some(Router::Lan(name)) = network.reached_from {
@@ -56,11 +56,11 @@ pub fn make_masters(sandbox: &Sandbox, networks: &[Network]) -> BTreeMap<&'stati
     routers
 }
 
-/// A program that ends with this value, and with this one.
+/// A process that is killed when this is dropped, and when this program ends.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct ServerProcess(Child);
 
-impl Running {
+impl ServerProcess {
     fn start(program: &Path, words: &[&str]) -> Self {
         let mut command = Command::new("/usr/bin/setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program).args(words);
@@ -69,7 +69,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended already.
         drop(self.0.kill());
@@ -78,7 +78,7 @@ impl Drop for Running {
 }
 
 /// Starts a DHCP server for the devices, and the daemon of the dhcp plugin.
-pub fn start_dhcp(folder: &Path) -> [Running; 2] {
+pub fn start_dhcp(folder: &Path) -> [ServerProcess; 2] {
     let interface = format!("--interface={DEVICES}");
     let words = [
         "--keep-in-foreground",
@@ -93,7 +93,8 @@ pub fn start_dhcp(folder: &Path) -> [Running; 2] {
         "--no-ping",
         "--dhcp-range=10.95.1.1,10.95.250.254,255.255.0.0,2m",
     ];
-    let running = [Running::start(Path::new(SERVER), &words), Running::start(&folder.join("dhcp"), &["daemon"])];
+    let running =
+        [ServerProcess::start(Path::new(SERVER), &words), ServerProcess::start(&folder.join("dhcp"), &["daemon"])];
     let started = Instant::now();
     while !Path::new(SOCKET).exists() {
         assert!(started.elapsed() < Duration::from_secs(10), "the dhcp plugin's daemon does not start");

@@ -1,5 +1,4 @@
-//! Who works on the host while containers come and go: an administrator who collects garbage and repairs, and a local user
-//! without any right.
+//! What runs beside the workers: an administrator who runs `gc` and `repair`, and an unprivileged user.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,54 +9,54 @@ use std::time::Duration;
 use cni_conformance::child::Finished;
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::context::Context;
 
 /// Between two calls of the administrator's tool.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// Runs `gc --remove` again and again. Nobody may be removed who lived before and after.
-pub fn collect(stage: &Stage<'_>, stop: &AtomicBool) {
+/// Runs `gc --remove` repeatedly. It must not remove a container that is alive before and after the call.
+pub fn collect(context: &Context<'_>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let before = stage.living();
-        let said = stage.tool(&["gc", "--remove", "--json"]);
-        let after = stage.living();
-        for id in removed(&said, stage) {
+        let before = context.living();
+        let output = context.tool(&["gc", "--remove", "--json"]);
+        let after = context.living();
+        for id in removed(&output, context) {
             if before.iter().any(|one| one.0 == id && after.contains(one)) {
-                stage.violation(&[&id], &format!("gc has removed {id}, which lives: {}", said.stdout));
+                context.violation(&[&id], &format!("gc has removed {id}, which is alive: {}", output.stdout));
             }
         }
         thread::sleep(PAUSE);
     }
 }
 
-/// Whom a `gc --remove --json` has removed.
-fn removed(said: &Finished, stage: &Stage<'_>) -> Vec<String> {
-    let Ok(told) = serde_json::from_str::<Value>(&said.stdout) else {
-        stage.violation(&[], &format!("gc prints no JSON: {:?} {}{}", said.code, said.stdout, said.stderr));
+/// The containers whose remains `gc --remove --json` has removed.
+fn removed(output: &Finished, context: &Context<'_>) -> Vec<String> {
+    let Ok(report) = serde_json::from_str::<Value>(&output.stdout) else {
+        context.violation(&[], &format!("gc prints no JSON: {:?} {}{}", output.code, output.stdout, output.stderr));
         return Vec::new();
     };
-    let entries = told["leftOver"].as_array().into_iter().flatten();
+    let entries = report["leftOver"].as_array().into_iter().flatten();
     let done = entries.filter(|one| one["outcome"] == "removed");
     done.filter_map(|one| one["container"].as_str().map(str::to_owned)).collect()
 }
 
-/// Runs `repair` again and again.
-pub fn repair(stage: &Stage<'_>, stop: &AtomicBool) {
+/// Runs `repair` repeatedly.
+pub fn repair(context: &Context<'_>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let said = stage.tool(&["repair"]);
-        if said.code.is_none() {
-            stage.violation(&[], &format!("repair was ended by a signal: {}{}", said.stdout, said.stderr));
+        let output = context.tool(&["repair"]);
+        if output.code.is_none() {
+            context.violation(&[], &format!("repair was ended by a signal: {}{}", output.stdout, output.stderr));
         }
         thread::sleep(PAUSE * 2);
     }
 }
 
-/// A user who is nobody, and root in a network namespace of its own: it holds addresses of the networks there, adds and removes
-/// thousands, and looks like a plugin that deletes a container.
+/// An unprivileged user in a user namespace: there it holds addresses of the networks, adds and removes thousands of others, and
+/// has the environment of a plugin that deletes a container.
 #[derive(Debug)]
-pub struct User(Child);
+pub struct LocalUser(Child);
 
-/// It ends with the process whose number it is given, and by itself after an hour.
+/// Ends with the process whose number it gets, at the latest after an hour.
 const SCRIPT: &str = r#"
 exec 2>/dev/null
 ip link set lo up
@@ -75,8 +74,8 @@ while [ -d "/proc/$1" ]; do
 done
 "#;
 
-impl User {
-    /// Starts the user's programs, which look like DEL of this container.
+impl LocalUser {
+    /// Starts the user's programs with the environment of a DEL of this container.
     pub fn start(container: &str) -> Self {
         assert!(Path::new("/usr/bin/setpriv").exists(), "/usr/bin/setpriv is missing: install the package util-linux");
         let mut command = Command::new("/usr/bin/setpriv");
@@ -88,13 +87,13 @@ impl User {
         Self(command.spawn().expect("start the user's programs"))
     }
 
-    /// Tells whether it still runs: a kernel may refuse user namespaces.
+    /// Whether it still runs: a kernel may refuse user namespaces.
     pub fn lives(&mut self) -> bool {
         self.0.try_wait().expect("ask for the user").is_none()
     }
 }
 
-impl Drop for User {
+impl Drop for LocalUser {
     fn drop(&mut self) {
         // `timeout` passes a signal on that it can catch.
         drop(Command::new("kill").arg(self.0.id().to_string()).status());

@@ -18,10 +18,10 @@ use serde::Deserialize;
 use crate::earlier;
 use crate::keys::IpamKey;
 
-/// An IPAM plugin answered ADD with something that is not a result.
+/// The output of a delegate's ADD is not a result.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum IpamAnswerError {
+pub enum DelegateResultError {
     /// Its output is not JSON.
     #[error("failed to unmarshal raw result of {plugin}")]
     Json {
@@ -38,7 +38,7 @@ pub enum IpamAnswerError {
     },
 }
 
-impl Failure for IpamAnswerError {
+impl Failure for DelegateResultError {
     fn code(&self) -> Code {
         match self {
             Self::Json { .. } | Self::Result { .. } => Code::Decoding,
@@ -49,7 +49,7 @@ impl Failure for IpamAnswerError {
 /// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
 pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     match journal.delegate_add(plugin) {
-        Ok(output) => Ok(parse(plugin, &output, request)?),
+        Ok(output) => Ok(parse_result(plugin, &output, request)?),
         Err(error) => {
             if !had_address(&error, &request.attachment()?, journal.host()) {
                 journal.release_delegate(plugin);
@@ -59,10 +59,15 @@ pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result
     }
 }
 
-fn parse(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, IpamAnswerError> {
+/// Parses the result of a delegate's ADD.
+///
+/// # Errors
+/// `DelegateResultError`
+pub fn parse_result(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, DelegateResultError> {
     let plugin = || plugin.to_owned();
-    let json = Json::parse(output).map_err(|source| IpamAnswerError::Json { plugin: plugin(), source })?;
-    CniResult::parse_any(&json, request.version).map_err(|source| IpamAnswerError::Result { plugin: plugin(), source })
+    let json = Json::parse(output).map_err(|source| DelegateResultError::Json { plugin: plugin(), source })?;
+    CniResult::parse_any(&json, request.version)
+        .map_err(|source| DelegateResultError::Result { plugin: plugin(), source })
 }
 
 /// Whether the attachment may have had an address before its failed ADD: the IPAM plugin says so, or there was an ADD

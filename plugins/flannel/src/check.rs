@@ -1,4 +1,4 @@
-//! CHECK: has the delegate check the interface, and compares its addresses with the lease, which may have changed.
+//! CHECK: compares the addresses with the lease, which may have changed, and calls the delegate, which checks the interface.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use cni_core::request::{Command, Request};
 use cni_interface::verify;
 use cni_plugin::host::Host;
 
-use crate::compose::Composed;
 use crate::config::Config;
-use crate::lease::Lease;
+use crate::delegate_config::DelegateConfig;
+use crate::lease::SubnetLease;
 use crate::state;
 
-/// Other hosts no longer send packets for the container here.
+/// The lease has changed: other hosts no longer send the container's packets to this host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is not in the lease of this host any more; {path} has {}", subnets.join(", "))]
 pub struct StaleLease {
@@ -33,10 +33,10 @@ impl Failure for StaleLease {
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let lease = Lease::load(&config.subnet_file, host);
+    let lease = SubnetLease::load(&config.subnet_file, host);
     let composed = match state::saved(&config.data_dir, &request.attachment()?, host)? {
         Some(composed) => composed,
-        None => Composed::new(&config, lease.as_ref().map_err(|_| lost(&config))?)?,
+        None => DelegateConfig::new(&config, lease.as_ref().map_err(|_| lost_state(&config))?)?,
     };
     let result = verify::prev_result(request)?;
     if let Ok(lease) = &lease {
@@ -56,7 +56,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     host.delegate(&composed.plugin, Command::Check, Some(&call)).map(|_| ())
 }
 
-/// Neither the state file nor the lease is there.
+/// Both the state file and the lease are missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{data_dir} has no state of the container, and {subnet_file} no lease")]
 pub struct LostState {
@@ -70,6 +70,6 @@ impl Failure for LostState {
     }
 }
 
-fn lost(config: &Config) -> LostState {
+fn lost_state(config: &Config) -> LostState {
     LostState { data_dir: config.data_dir.clone(), subnet_file: config.subnet_file.clone() }
 }

@@ -1,4 +1,4 @@
-//! The keys of the plugin. What stands in `delegate` and `ipam` is not interpreted, but for the keys that flannel sets.
+//! The keys of the plugin. Of `delegate` and `ipam`, only the keys that flannel sets are interpreted.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use serde::Deserialize;
 /// The type of the plugin.
 pub const KIND: &str = "flannel";
 
-/// Where flanneld writes the lease.
+/// The file to which flanneld writes the lease.
 pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
 
-/// Where the reference keeps the composed configurations.
+/// The directory in which the reference keeps composed configurations.
 const DATA_DIR: &str = "/var/lib/cni/flannel";
 
-/// The members of an object.
-pub type Members = BTreeMap<String, Json>;
+/// A JSON object, sorted by its keys.
+pub type JsonObject = BTreeMap<String, Json>;
 
-/// A configuration that cannot be used. The messages are the reference's where it has one.
+/// An invalid configuration. The messages are the reference's, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The plugin to call is not named by a text.
+    /// The type of the delegate is not a string.
     #[error("'delegate' dictionary, if present, must have (string) 'type' field")]
     Type { found: String },
-    /// The plugin to call has no name.
+    /// The type of the delegate is empty.
     #[error("failed to delegate add: no plugin name provided")]
     NoType,
     /// The plugin would call itself.
@@ -35,7 +35,7 @@ pub enum ConfigError {
     /// A key that this plugin sets.
     #[error("'delegate' dictionary must not have '{key}' field, it'll be set by flannel")]
     Reserved { key: &'static str },
-    /// A directory that cannot be used.
+    /// An invalid directory.
     #[error("invalid dataDir")]
     DataDir(#[source] StateFileError),
 }
@@ -63,17 +63,17 @@ impl Failure for ConfigError {
 pub struct Config {
     /// The name of the network.
     pub network: String,
-    /// The version, as it is written; empty if it is missing.
+    /// The version as written; empty if it is missing.
     pub cni_version: String,
     /// The base of the delegate's configuration.
-    pub delegate: Members,
-    /// The base of its `ipam`.
-    pub ipam: Members,
-    /// What the runtime passes on.
+    pub delegate: JsonObject,
+    /// The base of the delegate's `ipam`.
+    pub ipam: JsonObject,
+    /// `runtimeConfig`, which is passed to the delegate.
     pub runtime_config: Option<Json>,
     /// The path of the lease.
     pub subnet_file: String,
-    /// Where the composed configurations are kept.
+    /// The directory of the composed configurations.
     pub data_dir: String,
 }
 
@@ -83,9 +83,9 @@ struct Keys {
     cni_version: String,
     subnet_file: Option<String>,
     data_dir: Option<String>,
-    delegate: Members,
-    ipam: Members,
-    runtime_config: Option<Members>,
+    delegate: JsonObject,
+    ipam: JsonObject,
+    runtime_config: Option<JsonObject>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,14 +98,14 @@ impl Config {
     /// Reads and checks every key.
     ///
     /// # Errors
-    /// Those of the first value that cannot be used.
+    /// When a value is invalid.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { cni_version, subnet_file, data_dir, runtime_config, .. } = request.decode()?;
         let mut config = Self {
             network: request.network.to_string(),
             cni_version,
-            delegate: merged(request.config(), "delegate"),
-            ipam: merged(request.config(), "ipam"),
+            delegate: merge_spellings(request.config(), "delegate"),
+            ipam: merge_spellings(request.config(), "ipam"),
             runtime_config: runtime_config.map(|members| Json::Object(members.into_iter().collect())),
             subnet_file: subnet_file.unwrap_or_else(|| SUBNET_FILE.to_owned()),
             data_dir: data_dir.unwrap_or_else(|| DATA_DIR.to_owned()),
@@ -132,15 +132,15 @@ impl Config {
     }
 }
 
-/// Whether this plugin answers to a name.
+/// Whether a name is one under which this plugin is installed.
 fn is_own_name(name: &str) -> bool {
     name.strip_prefix(KIND).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Merges the objects under all spellings of a key, as Go's decoder does with a map; `null` empties it.
-fn merged(config: &Json, key: &str) -> Members {
-    let Json::Object(entries) = config else { return Members::new() };
-    let mut members = Members::new();
+fn merge_spellings(config: &Json, key: &str) -> JsonObject {
+    let Json::Object(entries) = config else { return JsonObject::new() };
+    let mut members = JsonObject::new();
     for (_, value) in entries.iter().filter(|(name, _)| name.eq_ignore_ascii_case(key)) {
         match value {
             Json::Object(given) => members.extend(given.iter().cloned()),
@@ -152,17 +152,17 @@ fn merged(config: &Json, key: &str) -> Members {
     members
 }
 
-/// Where ADD has kept the composed configuration, as far as the configuration can be read: for DEL.
+/// The directory of the composed configurations for DEL. An invalid key means the default.
 pub fn data_dir_for_del(request: &Request) -> String {
     let DataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
-        log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
+        log::warn!("dataDir is invalid, so {DATA_DIR} is used: {}", Error::from(error).in_full());
         DataDirKey::default()
     });
     let given = data_dir.unwrap_or_else(|| DATA_DIR.to_owned());
     match StateFile::new(&given, "any") {
         Ok(_) => given,
         Err(error) => {
-            log::warn!("dataDir is taken for {DATA_DIR}: {error}");
+            log::warn!("dataDir is invalid, so {DATA_DIR} is used: {error}");
             DATA_DIR.to_owned()
         }
     }

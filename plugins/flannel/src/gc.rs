@@ -1,4 +1,4 @@
-//! GC: has the delegate remove what belongs to no valid attachment, and removes the state files of those.
+//! GC: calls GC of the delegate, and removes the state files that belong to no valid attachment.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
@@ -6,12 +6,12 @@ use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::compose::Composed;
 use crate::config::{Config, data_dir_for_del};
-use crate::lease::Lease;
+use crate::delegate_config::DelegateConfig;
+use crate::lease::SubnetLease;
 use crate::state;
 
-/// The list of valid attachments, and its older name.
+/// The key of the list of valid attachments, and its older name.
 const LISTS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
@@ -28,8 +28,8 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
 
 fn call(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let lease = Lease::load(&config.subnet_file, host).unwrap_or_default();
-    let mut composed = Composed::new(&config, &lease)?;
+    let lease = SubnetLease::load(&config.subnet_file, host).unwrap_or_default();
+    let mut composed = DelegateConfig::new(&config, &lease)?;
     for key in LISTS {
         if let Some(list) = request.config().get(key) {
             composed = composed.with(key, list.clone());

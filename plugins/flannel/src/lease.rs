@@ -1,4 +1,4 @@
-//! The lease: which addresses the containers of this host have, as flanneld has written it to a file.
+//! The subnet lease of this host, which flanneld writes to a file: the addresses of its containers.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -8,14 +8,14 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::result::CniResult;
 use cni_plugin::host::Host;
 
-use crate::lines::{LineProblem, Lines};
+use crate::lease_file::{LeaseFile, LineError};
 
-/// A lease of this host.
+/// The subnet lease of this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lease {
+pub struct SubnetLease {
     /// The networks of all hosts, IPv4 first.
     pub networks: Vec<Cidr>,
-    /// The addresses of this host's containers, each with the address of their gateway, IPv4 first.
+    /// The subnets of this host's containers, each with the address of the gateway, IPv4 first.
     pub subnets: Vec<Cidr>,
     /// The MTU of the containers' interfaces.
     pub mtu: u32,
@@ -23,25 +23,25 @@ pub struct Lease {
     pub ip_masq: bool,
 }
 
-/// Why there is no lease. The message is the reference's, by which people look for it.
+/// The lease cannot be used. The message is the reference's, which users search for.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to load flannel 'subnet.env' file: {cause}. Check the flannel pod log for this node.")]
 pub struct LeaseError {
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub cause: LeaseCause,
 }
 
-/// What is wrong with a lease file.
+/// Why a lease file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseCause {
     /// flanneld has not written it yet.
     #[error("open {path}: no such file or directory")]
     Absent { path: String },
-    /// It is there and cannot be read.
+    /// It cannot be read.
     #[error("{problem}")]
     Unreadable { problem: String },
-    /// A line cannot be used.
+    /// A line is invalid.
     #[error("{path}, line {line}: {problem}")]
     Line { path: String, line: usize, problem: String },
     /// Keys are missing.
@@ -66,7 +66,7 @@ impl Failure for LeaseError {
     }
 }
 
-impl Lease {
+impl SubnetLease {
     /// Reads the lease file.
     ///
     /// # Errors
@@ -77,13 +77,13 @@ impl Lease {
         text.and_then(|text| Self::parse(path, &text)).map_err(|cause| LeaseError { cause })
     }
 
-    /// Reads the text of the file at a path.
+    /// Parses the text of a lease file; the path is for errors.
     ///
     /// # Errors
     /// `LeaseCause`
     pub fn parse(path: &str, text: &str) -> Result<Self, LeaseCause> {
         let path = || path.to_owned();
-        let lines = Lines::parse(text).map_err(|LineProblem { line, problem }| LeaseCause::Line {
+        let lines = LeaseFile::parse(text).map_err(|LineError { line, problem }| LeaseCause::Line {
             path: path(),
             line,
             problem,
@@ -99,7 +99,7 @@ impl Lease {
         }
     }
 
-    /// What is known of a lease from the addresses that it has given.
+    /// A lease with the subnets of the addresses in a result.
     pub fn of_result(result: &CniResult) -> Self {
         let mut lease = Self::default();
         for network in result.ips.iter().map(|ip| ip.address.network()) {
@@ -110,7 +110,7 @@ impl Lease {
         lease
     }
 
-    /// Whether a container of this host can have an address.
+    /// Whether the lease contains an address.
     pub fn has(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.contains(address))
     }
@@ -125,12 +125,12 @@ mod tests {
     use super::*;
     use cni_testkit::{FakeHost, told};
 
-    fn load(text: Option<&str>) -> Result<Lease, (u32, String, String)> {
+    fn load(text: Option<&str>) -> Result<SubnetLease, (u32, String, String)> {
         let mut host = FakeHost::new();
         if let Some(text) = text {
             host.administrators_files.insert("/l".into(), text.to_owned());
         }
-        Lease::load("/l", &mut host).map_err(told)
+        SubnetLease::load("/l", &mut host).map_err(told)
     }
 
     fn texts(cidrs: &[Cidr]) -> Vec<String> {

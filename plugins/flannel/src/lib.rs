@@ -1,6 +1,6 @@
-//! The flannel plugin: makes no interface itself. It reads the lease that `flanneld` has written for this host, composes the
-//! configuration of another plugin from it, bridge unless told otherwise, and calls that plugin. A state file keeps the
-//! composed configuration for DEL.
+//! The flannel plugin: it makes no interface itself. It reads the lease that `flanneld` has written for this host, composes the
+//! configuration of another plugin from it, by default bridge, and calls that plugin. A state file keeps the composed
+//! configuration for DEL.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -9,20 +9,20 @@ use config::KIND;
 
 mod add;
 mod check;
-mod compose;
 mod config;
 mod del;
 mod delegate;
+mod delegate_config;
 mod gc;
 mod lease;
-mod lines;
+mod lease_file;
 mod state;
 mod status;
 
-pub use compose::Composed;
 pub use config::{Config, SUBNET_FILE};
 pub use delegate::delegate_of;
-pub use lease::{Lease, LeaseCause, LeaseError};
+pub use delegate_config::DelegateConfig;
+pub use lease::{LeaseCause, LeaseError, SubnetLease};
 
 /// The plugin.
 pub struct Flannel;
@@ -32,7 +32,7 @@ impl Plugin for Flannel {
         KIND
     }
 
-    /// Its delegate makes the interface, under the locks of this plugin.
+    /// Its delegate makes the interface, and this plugin holds the locks.
     fn share(&self) -> Share {
         Share::Interface
     }

@@ -1,7 +1,7 @@
-//! The state file of an attachment: the composed configuration, by which its DEL and CHECK call the delegate.
+//! The state file of an attachment: the composed configuration, with which DEL and CHECK call the delegate.
 //!
-//! The reference has one file for each container, under its id. So does this plugin for the first interface of a container; a
-//! further one has a file beside it, `<id>@<ifname>`, which the reference ignores, since no container id has an `@`.
+//! The reference has one file for each container, named by its id. This plugin uses the same file for the first interface of a
+//! container, and `<id>@<ifname>` for a further one. The reference ignores that file, since no container id contains an `@`.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, hash_hex};
@@ -10,51 +10,55 @@ use cni_model::state_file::{LONGEST_NAME, StateFile, StateFileError, StateFileRe
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 
-use crate::compose::Composed;
+use crate::delegate_config::DelegateConfig;
 
-/// What the files say of an attachment.
+/// The saved state of an attachment.
 #[derive(Debug, Default, PartialEq)]
-pub struct Found {
-    /// The composed configuration; `None` if there is no file, or a torn one.
-    pub composed: Option<Composed>,
-    /// Whether the file is that of this attachment, and not another interface's.
+pub struct SavedState {
+    /// The composed configuration; `None` if the file is missing or torn.
+    pub composed: Option<DelegateConfig>,
+    /// Whether the file belongs to this attachment, not to another interface.
     pub is_own: bool,
-    /// The files that are removed after DEL, with drafts of them that a killed ADD has left.
+    /// The files that DEL removes at its end, with drafts of a killed ADD.
     pub removable: Vec<StateFile>,
 }
 
-/// The composed configuration of an attachment, if it is kept in a directory.
+/// The composed configuration of an attachment, if a directory has it.
 ///
 /// # Errors
-/// When a file is there and cannot be read.
-pub fn saved(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Option<Composed>, Error> {
+/// When an existing file cannot be read.
+pub fn saved(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Option<DelegateConfig>, Error> {
     Ok(find(directory, at, host)?.composed)
 }
 
-/// Looks for the file of an attachment: first for its own, then for that of the container.
+/// Finds the state of an attachment: first in its own file, then in the container's.
 ///
 /// # Errors
-/// When a file is there and cannot be read.
-pub fn find(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Found, Error> {
+/// When an existing file cannot be read.
+pub fn find(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<SavedState, Error> {
     let (own, shared) = (own_file(directory, at)?, container_file(directory, at)?);
     if let Some(text) = read(&own, host)? {
-        let composed = Composed::parse(&text).filter(|it| is_of(it, at));
-        return Ok(Found { composed, is_own: true, removable: vec![own] });
+        let composed = DelegateConfig::parse(&text).filter(|it| is_of(it, at));
+        return Ok(SavedState { composed, is_own: true, removable: vec![own] });
     }
     let Some(text) = read(&shared, host)? else {
-        return Ok(Found { composed: None, is_own: false, removable: vec![own, shared] });
+        return Ok(SavedState { composed: None, is_own: false, removable: vec![own, shared] });
     };
-    match Composed::parse(&text) {
-        Some(composed) if !is_of(&composed, at) => Ok(Found { composed: None, is_own: false, removable: vec![own] }),
-        composed if is_claimed(directory, at, host)? => Ok(Found { composed, is_own: false, removable: vec![own] }),
-        composed => Ok(Found { composed, is_own: true, removable: vec![own, shared] }),
+    match DelegateConfig::parse(&text) {
+        Some(composed) if !is_of(&composed, at) => {
+            Ok(SavedState { composed: None, is_own: false, removable: vec![own] })
+        }
+        composed if is_anothers(directory, at, host)? => {
+            Ok(SavedState { composed, is_own: false, removable: vec![own] })
+        }
+        composed => Ok(SavedState { composed, is_own: true, removable: vec![own, shared] }),
     }
 }
 
-/// The file that ADD writes: the container's, unless another interface or another network has it.
+/// The file that ADD writes: the container's, unless it belongs to another interface or another network.
 ///
 /// # Errors
-/// When a file is there and cannot be read.
+/// When an existing file cannot be read.
 pub fn file_to_write(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<StateFile, Error> {
     let (own, shared) = (own_file(directory, at)?, container_file(directory, at)?);
     if read(&own, host)?.is_some() {
@@ -62,12 +66,12 @@ pub fn file_to_write(directory: &str, at: &Attachment, host: &mut dyn Host) -> R
     }
     let is_free = match host.files().state_file(&shared) {
         Ok(None) => true,
-        Ok(Some(text)) => match Composed::parse(&text) {
-            Some(composed) => is_of(&composed, at) && was_added(at, host) && !is_claimed(directory, at, host)?,
-            None => !is_claimed(directory, at, host)?,
+        Ok(Some(text)) => match DelegateConfig::parse(&text) {
+            Some(composed) => is_of(&composed, at) && has_add_record(at, host) && !is_anothers(directory, at, host)?,
+            None => !is_anothers(directory, at, host)?,
         },
         Err(StateFileReadError::Foreign(error)) => {
-            log::warn!("{shared} is left alone: {}", error.in_full());
+            log::warn!("{shared} is ignored: {}", error.in_full());
             false
         }
         Err(error) => return Err(error.into()),
@@ -75,13 +79,13 @@ pub fn file_to_write(directory: &str, at: &Attachment, host: &mut dyn Host) -> R
     Ok(if is_free { shared } else { own })
 }
 
-/// Whether an ADD of ours without a DEL is recorded. Until the end of this ADD its own record names no interface, but says
-/// whether it has replaced that of an earlier one.
-pub fn was_added(at: &Attachment, host: &mut dyn Host) -> bool {
+/// Whether a record shows that our ADD was called before, without DEL since. Until ADD ends, its own record names no interface, but
+/// says whether it has replaced an earlier record.
+pub fn has_add_record(at: &Attachment, host: &mut dyn Host) -> bool {
     AttachmentRecord::find(at, host).is_some_and(|record| record.link.is_some() || record.is_again)
 }
 
-/// The steps that remove the files of attachments to a network that are not valid.
+/// The steps that remove the files of a network that belong to no valid attachment.
 ///
 /// # Errors
 /// When the directory cannot be listed, or a file cannot be read.
@@ -102,7 +106,7 @@ pub fn stale_files(
         if kept.contains(&file) {
             continue;
         }
-        let composed = read(&file, host)?.and_then(|text| Composed::parse(&text));
+        let composed = read(&file, host)?.and_then(|text| DelegateConfig::parse(&text));
         if composed.is_some_and(|composed| composed.network() == network) {
             stale.push(Step::RemoveStateFile { file, directories: Vec::new() });
         }
@@ -110,25 +114,29 @@ pub fn stale_files(
     Ok(stale)
 }
 
-fn is_of(composed: &Composed, at: &Attachment) -> bool {
+fn is_of(composed: &DelegateConfig, at: &Attachment) -> bool {
     composed.network() == at.network.as_str()
 }
 
-/// A file that is not root's own says nothing.
+/// Reads a file; one that belongs to another user is ignored.
 fn read(file: &StateFile, host: &mut dyn Host) -> Result<Option<String>, Error> {
     match host.files().state_file(file) {
         Err(StateFileReadError::Foreign(error)) => {
-            log::warn!("{file} is left alone: {}", error.in_full());
+            log::warn!("{file} is ignored: {}", error.in_full());
             Ok(None)
         }
         read => Ok(read?),
     }
 }
 
-/// Whether the container's file belongs to another interface, which is there and has no file of its own.
-fn is_claimed(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+/// Whether the container's file belongs to another interface: one that exists and has no file of its own.
+fn is_anothers(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let records = AttachmentRecord::all(host.records()).unwrap_or_else(|error| {
-        log::warn!("the interfaces of {} are not known: {}", at.container, error.in_full());
+        log::warn!(
+            "the records of interfaces cannot be read, so those of {} are unknown: {}",
+            at.container,
+            error.in_full()
+        );
         Vec::new()
     });
     let is_other =
@@ -141,7 +149,7 @@ fn is_claimed(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<b
     Ok(false)
 }
 
-/// The file under the name of the reference. An id that no file can have as its name is hashed: there the reference fails.
+/// The file with the reference's name. An id that is too long for a file name is hashed: the reference fails.
 fn container_file(directory: &str, at: &Attachment) -> Result<StateFile, StateFileError> {
     let id = at.container.as_str();
     if id.len() <= LONGEST_NAME { StateFile::new(directory, id) } else { StateFile::new(directory, &hash_hex(id)) }

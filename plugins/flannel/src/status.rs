@@ -4,11 +4,11 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Command, Request};
 use cni_plugin::host::Host;
 
-use crate::compose::Composed;
 use crate::config::Config;
-use crate::lease::{Lease, LeaseError};
+use crate::delegate_config::DelegateConfig;
+use crate::lease::{LeaseError, SubnetLease};
 
-/// There is no lease yet, or none that can be used.
+/// The lease is missing or invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoLease(LeaseError);
@@ -25,8 +25,8 @@ impl Failure for NoLease {
 
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let lease = Lease::load(&config.subnet_file, host).map_err(NoLease)?;
-    let composed = Composed::new(&config, &lease)?;
+    let lease = SubnetLease::load(&config.subnet_file, host).map_err(NoLease)?;
+    let composed = DelegateConfig::new(&config, &lease)?;
     let call = request.with_config(composed.text().into_bytes())?;
     host.delegate(&composed.plugin, Command::Status, Some(&call)).map(|_| ())
 }

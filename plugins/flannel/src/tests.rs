@@ -1,4 +1,4 @@
-//! The whole life of an attachment, on a machine in memory, whose delegates answer what they are told to.
+//! Every command, on a host in memory whose delegates give the answers that a test sets.
 
 use super::*;
 use cni_core::error::Code;
@@ -53,7 +53,7 @@ fn last_input(host: &FakeHost) -> &str {
 }
 
 #[test]
-fn add_keeps_the_configuration_and_has_the_delegate_add() {
+fn add_saves_the_configuration_and_calls_the_delegate() {
     let mut host = machine();
     let result = caller().add(&Flannel, &mut host).expect("ADD");
     assert_eq!(host.applied(), [format!("host: write {FILE} {COMPOSED:?}"), "delegate ADD to bridge".to_owned()]);
@@ -94,7 +94,7 @@ fn a_repeated_add_that_fails_leaves_the_container_alone() {
 }
 
 #[test]
-fn an_answer_that_is_no_result_is_taken_back() {
+fn an_invalid_result_of_the_delegate_is_rolled_back() {
     for (answer, message) in [
         ("", "failed to unmarshal raw result of bridge"),
         (r#"{"cniVersion":"9.9.9"}"#, "bridge returned an invalid result"),

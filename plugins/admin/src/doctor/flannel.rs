@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::json::Json;
-use cni_flannel::{Composed, Config, Flannel, Lease, LeaseCause, LeaseError};
+use cni_flannel::{Config, DelegateConfig, Flannel, LeaseCause, LeaseError, SubnetLease};
 use cni_kernel::netlink::Socket;
 use cni_linux::host::LinuxHost;
 use cni_plugin::run::Plugin as _;
@@ -29,7 +29,7 @@ const DAEMONS: [&str; 5] = ["flanneld", "flannel", "k3s", "k3s-server", "k3s-age
 #[derive(Debug)]
 struct Facts {
     path: String,
-    lease: Result<Lease, LeaseError>,
+    lease: Result<SubnetLease, LeaseError>,
     bridge: Option<Bridge>,
     has_daemon: bool,
 }
@@ -59,13 +59,13 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
 fn observe(config: Value, has_daemon: bool) -> Result<Option<Facts>, Error> {
     let Ok(request) = status::request(config, &Flannel) else { return Ok(None) };
     let Ok(config) = Config::load(&request) else { return Ok(None) };
-    let lease = Lease::load(&config.subnet_file, &mut LinuxHost::new(&request)?);
-    let composed = lease.as_ref().ok().and_then(|lease| Composed::new(&config, lease).ok());
+    let lease = SubnetLease::load(&config.subnet_file, &mut LinuxHost::new(&request)?);
+    let composed = lease.as_ref().ok().and_then(|lease| DelegateConfig::new(&config, lease).ok());
     let bridge = composed.map_or(Ok(None), |composed| observe_bridge(&composed))?;
     Ok(Some(Facts { path: config.subnet_file, lease, bridge, has_daemon }))
 }
 
-fn observe_bridge(composed: &Composed) -> Result<Option<Bridge>, Error> {
+fn observe_bridge(composed: &DelegateConfig) -> Result<Option<Bridge>, Error> {
     if cni_builtin::plugin(&composed.plugin).is_none_or(|plugin| plugin.kind() != "bridge") {
         return Ok(None);
     }
@@ -145,7 +145,7 @@ fn stale(facts: &Facts) -> Option<Finding> {
 }
 
 /// The bridge keeps the address of an earlier lease until the next ADD, which replaces it or fails.
-fn disagreement(facts: &Facts, lease: &Lease) -> Option<Finding> {
+fn disagreement(facts: &Facts, lease: &SubnetLease) -> Option<Finding> {
     let Bridge { name, addresses, is_forced } = facts.bridge.as_ref()?;
     let other = addresses.iter().find(|address| is_of_another(**address, addresses, lease))?;
     let says = format!("{name} has the address {other}, and {} says {}", facts.path, subnets(lease));
@@ -161,7 +161,7 @@ fn disagreement(facts: &Facts, lease: &Lease) -> Option<Finding> {
 }
 
 /// Whether an address shows that the bridge belongs to another lease: in its family the bridge has none of this one.
-fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &Lease) -> bool {
+fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &SubnetLease) -> bool {
     let family = address.family();
     let has_family = lease.subnets.iter().any(|subnet| subnet.family() == family);
     has_family && !addresses.iter().any(|one| one.family() == family && lease.has(one.address()))
@@ -169,7 +169,7 @@ fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &Lease) -> bool {
 
 /// An address of an earlier lease beside that of this one: the bridge plugin replaces an IPv6 address only if the networks overlap. The
 /// host has a route to that subnet, and flanneld cannot add one to another host that has it now.
-fn former(facts: &Facts, lease: &Lease) -> Option<Finding> {
+fn former(facts: &Facts, lease: &SubnetLease) -> Option<Finding> {
     let Bridge { name, addresses, .. } = facts.bridge.as_ref()?;
     let is_former = |address: &&Cidr| {
         lease.networks.iter().any(|network| network.contains(address.address()))
@@ -188,7 +188,7 @@ fn former(facts: &Facts, lease: &Lease) -> Option<Finding> {
     ))
 }
 
-fn subnets(lease: &Lease) -> String {
+fn subnets(lease: &SubnetLease) -> String {
     lease.subnets.iter().map(|subnet| subnet.network().to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -199,10 +199,10 @@ mod tests {
 
     const PATH: &str = "/l";
 
-    fn lease() -> Result<Lease, LeaseError> {
+    fn lease() -> Result<SubnetLease, LeaseError> {
         let text = "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.7.1/24\nFLANNEL_IPV6_NETWORK=fd00:42::/56\n\
                     FLANNEL_IPV6_SUBNET=fd00:42:0:7::1/64\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
-        Lease::parse(PATH, text).map_err(|cause| LeaseError { cause })
+        SubnetLease::parse(PATH, text).map_err(|cause| LeaseError { cause })
     }
 
     fn bridge(addresses: &[&str], is_forced: bool) -> Option<Bridge> {
@@ -210,7 +210,11 @@ mod tests {
         Some(Bridge { name: "cni0".to_owned(), addresses, is_forced })
     }
 
-    fn judged(lease: Result<Lease, LeaseError>, bridge: Option<Bridge>, has_daemon: bool) -> Vec<(Severity, String)> {
+    fn judged(
+        lease: Result<SubnetLease, LeaseError>,
+        bridge: Option<Bridge>,
+        has_daemon: bool,
+    ) -> Vec<(Severity, String)> {
         let findings = judge(&Facts { path: PATH.to_owned(), lease, bridge, has_daemon });
         findings.into_iter().map(|one| (one.severity, one.says)).collect()
     }
@@ -218,7 +222,7 @@ mod tests {
     #[test]
     fn a_lease_that_was_not_written_is_a_problem() {
         let absent = || Err(LeaseError { cause: LeaseCause::Absent { path: PATH.to_owned() } });
-        let torn = Lease::parse(PATH, "FLANNEL_MTU").map_err(|cause| LeaseError { cause });
+        let torn = SubnetLease::parse(PATH, "FLANNEL_MTU").map_err(|cause| LeaseError { cause });
         for (lease, has_daemon, says) in [
             (absent(), true, "flanneld has not written /l, so ADD fails"),
             (absent(), false, "flanneld has not written /l and does not run, so ADD fails"),

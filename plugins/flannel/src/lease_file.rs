@@ -1,22 +1,22 @@
 //! The lines of the file `subnet.env`.
 //!
-//! flanneld writes them as the shell reads them, and people write them by hand: blanks at the end and one pair of quotes do
-//! not belong to a value.
+//! flanneld writes them in the syntax of the shell, and administrators write them by hand: blanks at the end and one pair of
+//! quotes are not part of a value.
 
 use cni_core::cidr::Cidr;
 
-/// A line whose value cannot be used.
+/// A line with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineProblem {
+pub struct LineError {
     /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub problem: String,
 }
 
-/// What the lines say; a key that is missing has no value.
+/// The keys of a lease file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LeaseFile {
     /// `FLANNEL_NETWORK`, then `FLANNEL_IPV6_NETWORK`.
     pub networks: [Vec<Cidr>; 2],
     /// `FLANNEL_SUBNET`, then `FLANNEL_IPV6_SUBNET`: the network with the address of the gateway.
@@ -27,15 +27,15 @@ pub struct Lines {
     pub ip_masq: Option<bool>,
 }
 
-impl Lines {
-    /// Reads all lines; the last of several with a key counts. Unknown keys, and lines that begin with a blank, are ignored.
+impl LeaseFile {
+    /// Parses all lines; the last of repeated keys counts. Unknown keys, and lines that begin with a blank, are ignored.
     ///
     /// # Errors
-    /// The first line whose value cannot be used.
-    pub fn parse(text: &str) -> Result<Self, LineProblem> {
+    /// The first line with an invalid value.
+    pub fn parse(text: &str) -> Result<Self, LineError> {
         let mut lines = Self::default();
         for (index, line) in text.lines().enumerate() {
-            lines.read(line).map_err(|problem| LineProblem { line: index + 1, problem })?;
+            lines.read(line).map_err(|problem| LineError { line: index + 1, problem })?;
         }
         Ok(lines)
     }
@@ -51,14 +51,14 @@ impl Lines {
             "FLANNEL_SUBNET" => self.subnets[0] = Some(cidr(value?)?),
             "FLANNEL_IPV6_SUBNET" => self.subnets[1] = Some(cidr(value?)?),
             "FLANNEL_MTU" => self.mtu = Some(mtu(value?)?),
-            // As flanneld's reader: whatever is not true is false.
+            // As in the reference, every value but `true` is false.
             "FLANNEL_IPMASQ" => self.ip_masq = Some(value? == "true"),
             _ => {}
         }
         Ok(())
     }
 
-    /// The keys that are needed and missing; of a pair for two families, either suffices.
+    /// The required keys that are missing; of a pair for two families, one is enough.
     pub fn missing(&self) -> Vec<&'static str> {
         let mut missing = Vec::new();
         if self.networks.iter().all(Vec::is_empty) {
@@ -79,7 +79,7 @@ fn unquoted(value: &str) -> &str {
     quoted.unwrap_or(value)
 }
 
-/// Networks with commas between, each once.
+/// Networks separated by commas, without repetitions.
 fn networks(value: &str) -> Result<Vec<Cidr>, String> {
     let mut networks: Vec<Cidr> = Vec::new();
     for text in value.split(',') {
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<Lines, (usize, String)> {
-        Lines::parse(text).map_err(|problem| (problem.line, problem.problem))
+    fn parse(text: &str) -> Result<LeaseFile, (usize, String)> {
+        LeaseFile::parse(text).map_err(|problem| (problem.line, problem.problem))
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_missing_is_listed() {
         let both =
             "FLANNEL_NETWORK, FLANNEL_IPV6_NETWORK, FLANNEL_SUBNET, FLANNEL_IPV6_SUBNET, FLANNEL_MTU, FLANNEL_IPMASQ";
-        assert_eq!(Lines::default().missing().join(", "), both);
+        assert_eq!(LeaseFile::default().missing().join(", "), both);
         let text = "FLANNEL_IPV6_NETWORK=fd00::/56\nFLANNEL_IPV6_SUBNET=fd00::1/64\nFLANNEL_MTU=0\nFLANNEL_IPMASQ=";
         assert_eq!(parse(text).expect("read").missing(), Vec::<&str>::new());
     }
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "((FLANNEL_(MTU|NETWORK|SUBNET|IPMASQ)=?)?[ -~\r\n]{0,12}\n?){0,5}") {
-            let _lines = Lines::parse(&text);
+            let _lines = LeaseFile::parse(&text);
         }
     }
 }

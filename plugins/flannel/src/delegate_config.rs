@@ -1,19 +1,19 @@
-//! The configuration of the delegate: made of `delegate`, `ipam` and the lease, byte for byte as the reference makes it, since
-//! either may read what the other has written.
+//! The configuration of the delegate, composed from `delegate`, `ipam` and the lease. It equals the reference's byte for byte,
+//! since either plugin may read the other's files.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::json::{Json, JsonError};
 use cni_core::result::Route;
 
-use crate::config::{Config, Members};
-use crate::lease::Lease;
+use crate::config::{Config, JsonObject};
+use crate::lease::SubnetLease;
 
-/// Who is called unless the configuration says otherwise.
+/// The default delegate.
 const BRIDGE: &str = "bridge";
 const HOST_LOCAL: &str = "host-local";
 
-/// The routes of `ipam` cannot be read.
+/// The routes of `ipam` are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to assemble Delegate IPAM: failed to read IPAM routes: failed to parse ipam.routes: {0}")]
 pub struct RoutesError(JsonError);
@@ -24,21 +24,21 @@ impl Failure for RoutesError {
     }
 }
 
-/// What a delegate is called with.
+/// The configuration with which the delegate is called.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Composed {
-    /// The plugin.
+pub struct DelegateConfig {
+    /// The type of the delegate.
     pub plugin: String,
     /// The members of its configuration, sorted.
-    members: Members,
+    members: JsonObject,
 }
 
-impl Composed {
+impl DelegateConfig {
     /// Composes the configuration.
     ///
     /// # Errors
     /// `RoutesError`
-    pub fn new(config: &Config, lease: &Lease) -> Result<Self, RoutesError> {
+    pub fn new(config: &Config, lease: &SubnetLease) -> Result<Self, RoutesError> {
         let mut members = config.delegate.clone();
         let text = |text: &str| Json::String(text.to_owned());
         members.insert("name".to_owned(), text(&config.network));
@@ -57,10 +57,10 @@ impl Composed {
         Ok(Self { plugin, members: sorted(members) })
     }
 
-    /// Reads a composed configuration, by whichever implementation; `None` for a torn one.
+    /// Parses a composed configuration, ours or the reference's; `None` if it is torn.
     pub fn parse(text: &str) -> Option<Self> {
         let Json::Object(entries) = Json::parse(text.as_bytes()).ok()? else { return None };
-        let members: Members = entries.into_iter().collect();
+        let members: JsonObject = entries.into_iter().collect();
         let plugin = string(&members, "type").filter(|plugin| !plugin.is_empty())?.to_owned();
         string(&members, "name")?;
         Some(Self { plugin, members })
@@ -71,7 +71,7 @@ impl Composed {
         string(&self.members, "name").unwrap_or_default()
     }
 
-    /// The same with another member.
+    /// Sets a member.
     #[must_use]
     pub fn with(mut self, key: &str, value: Json) -> Self {
         self.members.insert(key.to_owned(), value);
@@ -83,7 +83,7 @@ impl Composed {
         self.members.get(key)
     }
 
-    /// The networks from which addresses are given.
+    /// The subnets of `ipam.ranges`.
     pub fn subnets(&self) -> Vec<Cidr> {
         let ranges = self.get("ipam").and_then(|ipam| ipam.get("ranges"));
         let Some(Json::Array(sets)) = ranges else { return Vec::new() };
@@ -97,12 +97,12 @@ impl Composed {
     }
 }
 
-fn string<'a>(members: &'a Members, key: &str) -> Option<&'a str> {
+fn string<'a>(members: &'a JsonObject, key: &str) -> Option<&'a str> {
     if let Some(Json::String(text)) = members.get(key) { Some(text) } else { None }
 }
 
-/// Routes stay as they are: the reference prints them in the order of its own structure.
-fn sorted(members: Members) -> Members {
+/// Sorts the members of all objects but routes, whose members the reference prints in a fixed order.
+fn sorted(members: JsonObject) -> JsonObject {
     let sort = |(key, value): (String, Json)| {
         let value = if key == "ipam" { value } else { value.sorted() };
         (key, value)
@@ -110,8 +110,8 @@ fn sorted(members: Members) -> Members {
     members.into_iter().map(sort).collect()
 }
 
-fn ipam(base: &Members, lease: &Lease) -> Result<Json, RoutesError> {
-    let mut ipam: Members = base.iter().map(|(key, value)| (key.clone(), value.clone().sorted())).collect();
+fn ipam(base: &JsonObject, lease: &SubnetLease) -> Result<Json, RoutesError> {
+    let mut ipam: JsonObject = base.iter().map(|(key, value)| (key.clone(), value.clone().sorted())).collect();
     ipam.entry("type".to_owned()).or_insert_with(|| Json::String(HOST_LOCAL.to_owned()));
     let own: Vec<Route> = base.get("routes").map_or(Ok(Vec::new()), Json::decode).map_err(RoutesError)?;
     let networks = lease.networks.iter().map(|network| object([("dst", cidr(*network))]));

@@ -11,8 +11,8 @@ const DUAL: &str = "FLANNEL_NETWORK=10.42.0.0/16,10.43.0.0/16\nFLANNEL_SUBNET=10
 fn compose(keys: &str, lease: &str) -> Result<String, String> {
     let config = format!(r#"{{"name":"cbr0","type":"flannel"{keys}}}"#);
     let config = Config::load(&request("ADD", &[], &config)).expect("a configuration");
-    let lease = Lease::parse("/l", lease).expect("a lease");
-    Composed::new(&config, &lease).map(|composed| composed.text()).map_err(|error| error.to_string())
+    let lease = SubnetLease::parse("/l", lease).expect("a lease");
+    DelegateConfig::new(&config, &lease).map(|composed| composed.text()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_the_runtime_passes_replaces_what_the_delegate_says() {
 #[test]
 fn what_was_composed_is_read_back_and_a_torn_one_is_not() {
     let text = compose(r#","ipam":{"routes":[{"dst":"10.9.0.0/16","gw":"10.42.1.9"}]}"#, DUAL).expect("composed");
-    let read = Composed::parse(&text).expect("read");
+    let read = DelegateConfig::parse(&text).expect("read");
     assert_eq!((read.plugin.as_str(), read.network(), read.text()), ("bridge", "cbr0", text.clone()));
     assert_eq!(
         read.subnets().iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -84,6 +84,6 @@ fn what_was_composed_is_read_back_and_a_torn_one_is_not() {
         r#"{"name":"n"}"#,
         r#"{"name":"n","type":""}"#,
     ] {
-        assert_eq!(Composed::parse(torn), None, "{torn:?}");
+        assert_eq!(DelegateConfig::parse(torn), None, "{torn:?}");
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
-# kernel in private namespaces, black-box tests of the static binary, a minute of containers that come and go, real
-# runtimes, and some thousand inputs of each fuzz target; needs root, and installs what is missing.
+# kernel in private namespaces, black-box tests of the static binary, a minute of the soak test, real runtimes, and some
+# thousand inputs of each fuzz target; needs root, and installs what is missing.
 # Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
 #   scripts/test.sh               all of it
@@ -13,7 +13,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# The sources alone: their form, lints and documentation.
+# Checks format, lints and documentation.
 check_sources() {
     say "format"
     cargo fmt --all --check
@@ -29,7 +29,7 @@ check_scripts() {
     shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh conformance/guest/init.sh
 }
 
-# Licences, versions and origin of the crates that we use. deny.toml says why advisories are not asked for.
+# Checks licences, versions and origin of the dependencies. deny.toml says why it does not check advisories.
 check_crates() {
     say "crates"
     cargo deny --version >/dev/null 2>&1 || {
@@ -71,7 +71,7 @@ install_tools() {
         rpm:rpm pacman:pacman-package-manager zstd:zstd systemd-analyze:systemd; do
         need "${pair%%:*}" "${pair##*:}"
     done
-    # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
+    # A kernel with VLAN filtering on bridges, if this one has none.
     [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
     # Virtual machines, with a kernel that is not installed.
     need qemu-system-x86_64 qemu-system-x86
@@ -84,7 +84,7 @@ install_tools() {
     python3 -c "import jsonschema" 2>/dev/null || need_package python3-jsonschema
     [ -e /etc/services ] || need_package netbase
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
-    # What reads the manifests of the pages.
+    # To read the manifests in the pages.
     /usr/bin/python3 -c 'import yaml' 2>/dev/null || need_package python3-yaml
     /usr/bin/python3 -c 'import hcl' 2>/dev/null || need_package python3-pyhcl
     need_cnitool
@@ -92,12 +92,12 @@ install_tools() {
     need_actionlint
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
-    # Nothing is installed by what runs beside the tests. Without this library build_static tells what it does.
+    # Here, since nothing may be installed beside the tests. build_static says what it does without this library.
     need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
-# show_runtimes PLUGINS: cnitool, those of Debian, and nerdctl, Nomad and Consul where they are installed. Its status is 3 if one of
-# them is missing, which it names.
+# show_runtimes PLUGINS: shows cnitool, the runtimes of Debian, and nerdctl, Nomad and Consul if they are installed. Its status is 3 if
+# one of them is missing; it names that one.
 show_runtimes() {
     local names=(cnitool containerd podman)
     ! command -v nerdctl >/dev/null || names+=(nerdctl)
@@ -107,8 +107,8 @@ show_runtimes() {
     "$TOP/scripts/runtimes.sh" --plugins "$1" "${names[@]}"
 }
 
-# beside NAME COMMAND...: runs it while other things are done, in a process group of its own, which ends with this script. What it
-# says is in a log until it is awaited.
+# beside NAME COMMAND...: runs a command in the background, in its own process group, which ends with this script. Its output goes to
+# a log.
 declare -A BESIDE=()
 end_beside() {
     local group
@@ -124,7 +124,7 @@ beside() {
     set +m
 }
 
-# await NAME: shows what was run beside, and fails as it has.
+# await NAME: waits for a background command, prints its log, and returns its status.
 await() {
     local status=0
     wait "${BESIDE[$1]}" || status=$?
@@ -133,8 +133,8 @@ await() {
     return $status
 }
 
-# run_program TEST: a test of conformance by its own program. Cargo builds what it depends on once more where it is asked for that
-# test alone.
+# run_program TEST: runs the program of a test of conformance. `cargo test --test` would build its dependencies once more, with other
+# features.
 run_program() {
     local program
     program=$(jq -r --arg name "$1" 'select(.reason == "compiler-artifact" and .target.name == $name).executable' "$TARGET/tests.json")
@@ -142,8 +142,8 @@ run_program() {
     "$program"
 }
 
-# crates_with_examples: "--package NAME" for each crate whose documentation has code, which rustdoc compiles and runs. It takes a
-# second for each of the others, only to find that there is nothing.
+# crates_with_examples: "--package NAME" for each crate whose documentation has examples. For every other crate rustdoc would take a
+# second to find none.
 crates_with_examples() {
     local manifest
     grep -rlE '^ *//[/!] ```' --include='*.rs' common plugins conformance | cut -d / -f 1-2 | sort -u | while read -r crate; do
@@ -152,8 +152,8 @@ crates_with_examples() {
     done
 }
 
-# All tests of the workspace. Those that need another kernel spend their minutes on one core: they run beside the rest.
-# Most tests wait for the kernel for half of their time, so twice as many run at once as there are cores.
+# Runs all tests of the workspace. Those on another kernel use one core for minutes, so they run beside the others. Most tests wait for
+# the kernel half of their time, so twice as many run at once as there are cores.
 run_tests() {
     local kernel=other_kernel rest examples result=0
     mapfile -t examples < <(crates_with_examples)
@@ -166,7 +166,7 @@ run_tests() {
     RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))} \
         cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1
     cargo test "${examples[@]}" --locked --no-fail-fast --doc || result=1
-    say "tests on another kernel (they ran beside the others)"
+    say "tests on another kernel (in the background)"
     await $kernel || result=1
     await fuzz || result=1
     return $result
@@ -174,27 +174,28 @@ run_tests() {
 
 whole() {
     need_root "the test suite"
-    # What is built for tests alone has no debug information: a panic names its line without. Nothing is built twice in one run.
+    # Tests need no debug information: a panic names its line without it. Nothing is built twice in one run, so nothing is incremental.
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
     install_tools
     mkdir -p "$TARGET"
-    # The last step of its build, the longest, keeps one core busy.
+    # The last step of its build, the longest, uses only one core.
     beside binary build_static
     check_sources
     check_scripts
     check_crates
-    say "the binary (it was built beside)"
+    say "the binary (built in the background)"
     await binary
     local binary bin_dir=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"
     CNI_BIN_DIR=$bin_dir run_tests
-    say "a minute of containers that come and go"
-    "$TOP/scripts/soak.sh" 1 "$bin_dir"
-    say "some thousand inputs of each fuzz target, beside real runtimes (nerdctl, Nomad and Consul where they are installed)"
+    say "a minute of the soak test, some thousand inputs of each fuzz target, and real runtimes (nerdctl, Nomad and Consul where installed)"
+    # The soak test and the runtimes wait for most of their time; the fuzz targets use what is left of the processors.
+    beside soak "$TOP/scripts/soak.sh" 1 "$bin_dir"
     beside runtimes show_runtimes "$bin_dir"
-    "$TOP/scripts/fuzz.sh" 0
+    nice -n 19 "$TOP/scripts/fuzz.sh" 0
     local missing='' status=0
+    await soak
     await runtimes || status=$?
     [ "$status" -eq 0 ] || [ "$status" -eq 3 ] || return "$status"
     [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Nomad with Consul: a group whose connections go through a transparent proxy, for which Nomad calls consul-cni. What stands for
-# the proxy is a server that answers whatever it gets with a page of its own.
+# Nomad with Consul: a group whose connections go through a transparent proxy, for which Nomad calls consul-cni. In place of the
+# proxy runs a server that answers every request with its own page.
 # shellcheck source=scripts/runtimes/nomad.sh
 . /scripts/runtimes/nomad.sh
 
@@ -48,23 +48,13 @@ job "mesh" {
         }
       }
     }
-    task "web" {
-      driver = "raw_exec"
-      config {
-        command = "$BUSYBOX"
-        args    = ["httpd", "-f", "-p", "80", "-h", "/rootfs/www"]
-      }
-      resources {
-        cpu    = 20
-        memory = 16
-      }
-    }
+$(web_task)
   }
 }
 JOB
 }
 
-# Servers of the host outside, at two addresses and two ports.
+# Starts servers outside, on two addresses and two ports.
 serve_outside() {
     local port
     mkdir -p /rootfs/proxy /rootfs/outside
@@ -79,7 +69,7 @@ start_consul() {
     until_true 300 consul operator raft list-peers || { tail -n 40 /tmp/consul.log && wrong "Consul's agent does not become ready"; }
 }
 
-# says TEXT ADDRESS[:PORT] COMMAND...: whether a page that is fetched by a command is the text.
+# says TEXT ADDRESS[:PORT] COMMAND...: whether a command fetches a page with this text.
 says() {
     local text=$1 from=$2
     shift 2
@@ -117,12 +107,7 @@ show_consul() {
     serve_outside
     start_consul
     start_agent
-    # The bridge and what containers share stay when the first allocation goes.
-    run_job first 1
-    stop_job first >/dev/null
-    until_true 300 all_run first 0
-    until_true 300 has_no_trace 172.26.64.2/32 || expect_no_trace 172.26.64.2/32
-    remember
+    remember_after first
     expect "a job with a transparent proxy is placed and runs" run_job mesh 1
     [ "$(attribute plugins.cni.version.consul-cni)" = "$(version_of consul-cni)" ] || wrong "the fingerprint of consul-cni is not its version"
     shown "the fingerprint has the version of consul-cni: $(version_of consul-cni)"
@@ -131,7 +116,7 @@ show_consul() {
     stop_agent
     start_agent
     expect "CHECK passed at the agent's restart" until_true 300 grep -q 'network namespace exists and passed check' /tmp/nomad.log
-    [ "$(running mesh)" = "$before" ] || wrong "the restart has cost the allocation"
+    [ "$(running mesh)" = "$before" ] || wrong "the allocation did not survive the restart"
     expect_mesh "after the agent's restart"
     expect "the job is stopped" stop_job mesh
     until_true 300 is_as_before || true

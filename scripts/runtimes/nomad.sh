@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Nomad, server and client in one agent with its state on disk: a job with a bridge network and a static port, twenty
-# allocations at once, and the agent's restart, at which it calls CHECK. Tasks are raw_exec's, so no image is needed.
+# Nomad, with server and client in one agent and its state on disk: a job with a bridge network and a static port, twenty
+# allocations at once, and the agent's restart, when it calls CHECK. Tasks use raw_exec, so no image is needed.
 
 write_agent() {
     mkdir -p /etc/nomad.d /var/lib/nomad
@@ -35,7 +35,24 @@ plugin "raw_exec" {
 AGENT
 }
 
-# write_job NAME COUNT PORT: PORT is what stands in the block of the port, one line for each key.
+# web_task: the block of a task that serves the page of the containers.
+web_task() {
+    cat <<TASK
+    task "web" {
+      driver = "raw_exec"
+      config {
+        command = "$BUSYBOX"
+        args    = ["httpd", "-f", "-p", "80", "-h", "/rootfs/www"]
+      }
+      resources {
+        cpu    = 20
+        memory = 16
+      }
+    }
+TASK
+}
+
+# write_job NAME COUNT PORT: PORT is the content of the block of the port, one line for each key.
 write_job() {
     cat >"/etc/nomad.d/$1.job" <<JOB
 job "$1" {
@@ -57,17 +74,7 @@ $3
       delay_function = "constant"
       unlimited      = true
     }
-    task "web" {
-      driver = "raw_exec"
-      config {
-        command = "$BUSYBOX"
-        args    = ["httpd", "-f", "-p", "80", "-h", "/rootfs/www"]
-      }
-      resources {
-        cpu    = 20
-        memory = 16
-      }
-    }
+$(web_task)
   }
 }
 JOB
@@ -88,14 +95,14 @@ is_ready() { [ "$(nomad node status -self -t '{{.Status}}')" = ready ]; }
 
 attribute() { nomad node status -self -t "{{index .Attributes \"$1\"}}"; }
 
-# What a plugin says of itself: CNI bridge plugin v1.9.1+...
+# version_of PLUGIN: the version in its line "CNI bridge plugin v1.9.1+...".
 version_of() { CNI_COMMAND='' "/opt/cni/bin/$1" 2>&1 </dev/null | awk 'NR == 1 { print $4 }'; }
 
 running() { nomad job allocs -t '{{range .}}{{if eq .ClientStatus "running"}}{{.ID}}{{"\n"}}{{end}}{{end}}' "$1"; }
 
 all_run() { [ "$(running "$1" | grep -c .)" -eq "$2" ]; }
 
-# run_job NAME COUNT: the server places a job of a bridge network only where the five plugins have told their versions.
+# run_job NAME COUNT: Nomad places a job with a bridge network only on a node on which all five plugins have printed their versions.
 run_job() {
     nomad job run -detach "/etc/nomad.d/$1.job" >/dev/null
     until_true 600 all_run "$1" "$2" || { nomad job status "$1" && tail -n 40 /tmp/nomad.log && wrong "$1 does not run $2 times"; }
@@ -104,6 +111,15 @@ run_job() {
 stop_job() { nomad job stop -purge -detach "$1"; }
 
 port_of() { nomad alloc status -t '{{range .AllocatedResources.Shared.Ports}}{{.Value}}{{end}}' "$1"; }
+
+# remember_after NAME: remembers the machine's state after an allocation, since the bridge and the shared chains stay.
+remember_after() {
+    run_job "$1" 1
+    stop_job "$1" >/dev/null
+    until_true 300 all_run "$1" 0
+    until_true 300 has_no_trace 172.26.64.2/32 || expect_no_trace 172.26.64.2/32
+    remember
+}
 
 expect_versions() {
     local plugin
@@ -125,7 +141,7 @@ many_at_once() {
     stop_many
 }
 
-# The agent dies somewhere between the first and the last ADD of twenty. Nomad 2 takes up to 45 seconds to have all of them again.
+# Kills the agent between the first and the last ADD of twenty. Nomad 2 takes up to 45 seconds to run all of them again.
 killed_agent() {
     nomad job run -detach /etc/nomad.d/many.job
     until_true 100 has_namespaces 3
@@ -162,10 +178,10 @@ stop_many() {
 
 has_no_trace() { (expect_no_trace "$@"); }
 
-# expect_check WHAT ALLOCATION: the agent's CHECK has passed, and the allocation is the same as before.
+# expect_check WHAT ALLOCATION: the agent's CHECK has passed, and the same allocation runs.
 expect_check() {
     expect "CHECK passed $1" until_true 300 grep -q 'network namespace exists and passed check' /tmp/nomad.log
-    [ "$(running web)" = "$2" ] || wrong "$1: the allocation is another"
+    [ "$(running web)" = "$2" ] || wrong "$1: another allocation runs"
     expect_web "$1"
 }
 
@@ -185,7 +201,7 @@ flush() {
     done
 }
 
-# What the drop-in for nomad.service of plugins/admin/README.md does.
+# Does the same as the drop-in for nomad.service in plugins/admin/README.md.
 flush_and_repair() {
     local before
     before=$(running web)
@@ -197,7 +213,7 @@ flush_and_repair() {
     expect_check "after flush and repair" "$before"
 }
 
-# Somebody removes the name of the allocation's namespace, under which Nomad asks for its deletion.
+# Removes the name of the allocation's namespace, which Nomad passes to DEL.
 lost_namespace() {
     local allocation
     until_true 300 all_run web 1 || wrong "web does not run"
@@ -212,7 +228,7 @@ lost_namespace() {
 
 has_another() { all_run web 1 && [ "$(running web)" != "$1" ]; }
 
-# Nomad gives up an allocation whose CHECK fails, while its task still runs, and places another.
+# Nomad gives up an allocation whose CHECK fails, although its task still runs, and places another one.
 flush_only() {
     local before
     before=$(running web)
@@ -232,11 +248,7 @@ show_nomad() {
     write_job many 20 ''
     start_agent
     expect_versions
-    run_job web 1
-    stop_job web >/dev/null
-    until_true 300 all_run web 0
-    until_true 300 has_no_trace 172.26.64.2/32 || expect_no_trace 172.26.64.2/32
-    remember
+    remember_after web
     expect "a job with a bridge network and a static port" run_job web 1
     expect_web "static port"
     many_at_once

@@ -7,6 +7,8 @@
 use cni_core::error::Code;
 use cni_core::request::Command;
 use cni_core::result::ResultError;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
 use cni_plugin::journal::Journal;
@@ -106,6 +108,48 @@ pub fn assert_a_repeated_add_is_taken_back(plugin: &dyn Plugin, host: &mut FakeH
     let error = journal.rollback(ResultError::Unknown { found: "none".to_owned() }.into());
     assert!(!error.in_full().contains("while undoing"), "{}", error.in_full());
     assert_eq!(state(host), before);
+}
+
+/// Makes DEL of the IPAM plugin fail, then the removal of the interface `eth0`, and requires that DEL tries both each time.
+///
+/// # Panics
+/// When it does not.
+pub fn assert_del_tries_link_and_ipam(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
+    let mut host = machine();
+    caller.add(plugin, &mut host).expect("ADD");
+    host.fail_delegate(Some(Command::Del));
+    assert_eq!(caller.del(plugin, &mut host).expect_err("IPAM fails").to_string(), "static has failed");
+    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
+
+    let mut host = machine();
+    caller.add(plugin, &mut host).expect("ADD");
+    host.fail_at(host.applied().len() + 1);
+    caller.del(plugin, &mut host).expect_err("the link cannot be removed");
+    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+}
+
+/// Changes the container's interface `eth0` in each way after an ADD, and requires that CHECK names the change. In a message, `MAC` stands
+/// for the address in the result.
+///
+/// # Panics
+/// When CHECK fails before the change, or not as expected after it.
+pub fn assert_check_compares(
+    plugin: &dyn Plugin,
+    machine: impl Fn() -> FakeHost,
+    caller: &Caller,
+    changes: &[(fn(&mut Link), &str)],
+) {
+    for (change, message) in changes {
+        let mut host = machine();
+        let caller = caller.after_add(plugin, &mut host);
+        caller.check(plugin, &mut host).expect("CHECK");
+        host.change_link(Ns::Container, "eth0", change);
+        let error = caller.check(plugin, &mut host).expect_err("changed");
+        let result = caller.request(plugin, "CHECK").prev_result().expect("a result").expect("a result");
+        let mac = result.interfaces.iter().find(|interface| interface.name == "eth0").map(|found| found.mac.as_str());
+        assert_eq!(error.to_string(), message.replace("MAC", mac.unwrap_or_default()));
+        assert_eq!(error.code().number(), 100, "{error}");
+    }
 }
 
 /// Finds what a repair would put back, and requires that looking changes nothing.

@@ -121,6 +121,16 @@ impl Caller {
         }
     }
 
+    /// Calls ADD, and returns the caller of CHECK and DEL, whose configuration has the result as `prevResult`.
+    ///
+    /// # Panics
+    /// When ADD fails.
+    #[must_use]
+    pub fn after_add(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Self {
+        let result = self.add(plugin, host).expect("ADD").render(Version::LATEST).expect("text");
+        self.with_config(&self.config.replacen('{', &format!(r#"{{"prevResult":{result},"#), 1))
+    }
+
     /// DEL.
     pub fn del(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         plugin.del(&self.request(plugin, "DEL"), host)

@@ -73,12 +73,6 @@ fn machine() -> FakeHost {
     host
 }
 
-/// The caller of CHECK and DEL, who remembers the result of ADD.
-fn after_add(host: &mut FakeHost) -> Caller {
-    let result = caller().add(&Dhcp, host).expect("ADD").render(Version::LATEST).expect("text");
-    caller().with_config(&CONFIG.replace(r#""type":"macvlan""#, &format!(r#""type":"macvlan","prevResult":{result}"#)))
-}
-
 fn requested(caller: &Caller) -> Vec<u8> {
     let mut host = machine();
     caller.add(&Dhcp, &mut host).expect("ADD");
@@ -206,7 +200,7 @@ fn without_a_daemon_del_and_gc_succeed_and_the_record_goes() {
 #[test]
 fn without_a_daemon_add_check_and_status_say_so() {
     let mut host = machine();
-    let caller = after_add(&mut host);
+    let caller = caller().after_add(&Dhcp, &mut host);
     host.daemon.answering = None;
     let says = "error dialing DHCP daemon: no daemon answers at /run/cni/dhcp.sock";
     for (error, code) in [
@@ -223,7 +217,7 @@ fn without_a_daemon_add_check_and_status_say_so() {
 #[test]
 fn check_asks_for_the_address_of_the_result() {
     let mut host = machine();
-    let caller = after_add(&mut host);
+    let caller = caller().after_add(&Dhcp, &mut host);
     caller.check(&Dhcp, &mut host).expect("CHECK");
     host.daemon.held.insert("c1/lan/eth0".to_owned(), "10.1.2.6".to_owned());
     let (code, text, _) = told(caller.check(&Dhcp, &mut host).expect_err("another address"));

@@ -2,12 +2,12 @@
 
 use super::*;
 use cni_core::request::Command;
-use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
@@ -22,12 +22,6 @@ fn caller() -> Caller {
 
 fn machine() -> FakeHost {
     FakeHost::new().with_container("/run/netns/c1", FakeContainer::Present(None)).with_ipam(ANSWER)
-}
-
-/// The caller of CHECK and DEL, who remembers the result of ADD.
-fn after_add(host: &mut FakeHost) -> Caller {
-    let result = caller().add(&Dummy, host).expect("ADD").render(Version::LATEST).expect("text");
-    caller().with_config(&CONFIG.replace(r#""type":"dummy""#, &format!(r#""type":"dummy","prevResult":{result}"#)))
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
@@ -116,39 +110,20 @@ fn the_configurations_dns_takes_the_place_of_ipams() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 4] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of dummy"),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
-        (|link| link.mac = None, "doesn't match container Mac: "),
+        (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),
         (|link| link.name = "other".to_owned(), "Interface name eth0 not found in the container namespace"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let caller = after_add(&mut host);
-        caller.check(&Dummy, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&Dummy, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string().contains(text), "{error}");
-    }
+    assert_check_compares(&Dummy, machine, &caller(), changes);
     let error = caller().check(&Dummy, &mut machine()).expect_err("nothing is remembered");
     assert_eq!((error.code().number(), error.to_string()), (7, "Required prevResult missing".to_owned()));
 }
 
 #[test]
-fn del_tries_both_and_tells_the_first_failure() {
-    let mut host = machine();
-    caller().add(&Dummy, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    let error = caller().del(&Dummy, &mut host).expect_err("IPAM fails");
-    assert_eq!(error.to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
-
-    let mut host = machine();
-    caller().add(&Dummy, &mut host).expect("ADD");
-    host.fail_at(host.applied().len() + 1);
-    caller().del(&Dummy, &mut host).expect_err("the link cannot be removed");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+fn del_tries_link_and_ipam_even_if_one_fails() {
+    assert_del_tries_link_and_ipam(&Dummy, machine, &caller());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Step};
 use cni_plugin::host::{Host, LinkQuery};
+use cni_testkit::lifecycle::assert_check_compares;
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
 
 mod devices;
@@ -378,21 +379,12 @@ fn a_name_that_the_container_has_is_refused_before_the_link_is_touched() {
 
 #[test]
 fn check_names_what_is_not_as_add_left_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 3] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
-        (|link| link.mac = None, "doesn't match container Mac: "),
+        (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),
         (|link| link.name = "other".to_owned(), "Interface name eth0 not found in the container namespace"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let result = caller(ADDRESSED).add(&HostDevice, &mut host).expect("ADD").render(Version::LATEST).expect("text");
-        let caller = caller(&format!(r#"{ADDRESSED},"prevResult":{result}"#));
-        caller.check(&HostDevice, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&HostDevice, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string().contains(text), "{error}");
-    }
+    assert_check_compares(&HostDevice, machine, &caller(ADDRESSED), changes);
 }
 
 #[test]

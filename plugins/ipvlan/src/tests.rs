@@ -2,12 +2,12 @@
 
 use super::*;
 use cni_core::mac::Mac;
-use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
@@ -43,12 +43,6 @@ fn machine() -> FakeHost {
     let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
     host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
     host
-}
-
-/// The caller of CHECK and DEL, who remembers the result of ADD.
-fn after_add(host: &mut FakeHost) -> Caller {
-    let result = caller().add(&Ipvlan, host).expect("ADD").render(Version::LATEST).expect("text");
-    with(&format!(r#""prevResult":{result}"#))
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
@@ -129,7 +123,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
 #[test]
 fn another_mode_than_that_of_the_masters_links_is_refused() {
     let mut host = machine();
-    let first = after_add(&mut host);
+    let first = caller().after_add(&Ipvlan, &mut host);
     let second = Caller { container: "c2".to_owned(), netns: "/run/netns/c2".to_owned(), ..with(r#""mode":"l3""#) };
     let text = "failed to create ipvlan: eno1 has links in mode l2 already, which mode l3 would change";
     assert_eq!(refused(&second, &mut host), (103, text.to_owned()));
@@ -180,18 +174,13 @@ fn del_needs_neither_master_default_route_namespace_nor_a_configuration_that_can
 }
 
 #[test]
-fn del_tries_both_and_tells_the_first_failure() {
-    let mut host = machine();
-    caller().add(&Ipvlan, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    assert_eq!(caller().del(&Ipvlan, &mut host).expect_err("IPAM fails").to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
+fn del_tries_link_and_ipam_even_if_one_fails() {
+    assert_del_tries_link_and_ipam(&Ipvlan, machine, &caller());
 }
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 3] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of ipvlan"),
         (
             |link| link.child = Some(ChildKind::Ipvlan { mode: IpvlanMode::L3 }),
@@ -199,14 +188,7 @@ fn check_names_what_is_not_as_add_made_it() {
         ),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let caller = after_add(&mut host);
-        caller.check(&Ipvlan, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&Ipvlan, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string() == text, "{error}");
-    }
+    assert_check_compares(&Ipvlan, machine, &caller(), changes);
 }
 
 /// The reference's CHECK fails then, always.

@@ -2,13 +2,13 @@
 
 use super::*;
 use cni_core::mac::Mac;
-use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, MacvlanMode, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
@@ -38,12 +38,6 @@ fn machine() -> FakeHost {
     let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
     host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
     host
-}
-
-/// The caller of CHECK and DEL, who remembers the result of ADD.
-fn after_add(host: &mut FakeHost) -> Caller {
-    let result = caller().add(&Macvlan, host).expect("ADD").render(Version::LATEST).expect("text");
-    with(&format!(r#""prevResult":{result}"#))
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
@@ -231,7 +225,7 @@ fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
 fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address() {
     for is_left in [true, false] {
         let mut host = machine();
-        let caller = after_add(&mut host);
+        let caller = caller().after_add(&Macvlan, &mut host);
         host.change_link(Ns::Container, "eth0", |link| {
             if is_left {
                 link.kind = Some("veth".to_owned());
@@ -260,42 +254,23 @@ fn del_removes_a_link_that_was_not_renamed() {
 }
 
 #[test]
-fn del_tries_both_and_tells_the_first_failure() {
-    let mut host = machine();
-    caller().add(&Macvlan, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    let error = caller().del(&Macvlan, &mut host).expect_err("IPAM fails");
-    assert_eq!(error.to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
-
-    let mut host = machine();
-    caller().add(&Macvlan, &mut host).expect("ADD");
-    host.fail_at(host.applied().len() + 1);
-    caller().del(&Macvlan, &mut host).expect_err("the link cannot be removed");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+fn del_tries_link_and_ipam_even_if_one_fails() {
+    assert_del_tries_link_and_ipam(&Macvlan, machine, &caller());
 }
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 5] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of macvlan"),
         (
             |link| link.child = Some(ChildKind::Macvlan { mode: MacvlanMode::Source, broadcast_queue: None }),
             "container macvlan mode source does not match expected value: bridge",
         ),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
-        (|link| link.mac = None, "doesn't match container Mac: "),
+        (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),
         (|link| link.name = "other".to_owned(), "Interface name eth0 not found in the container namespace"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let caller = after_add(&mut host);
-        caller.check(&Macvlan, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&Macvlan, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string().contains(text), "{error}");
-    }
+    assert_check_compares(&Macvlan, machine, &caller(), changes);
     let error = caller().check(&Macvlan, &mut machine()).expect_err("nothing is remembered");
     assert_eq!((error.code().number(), error.to_string()), (7, "Required prevResult missing".to_owned()));
 }

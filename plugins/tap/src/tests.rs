@@ -2,13 +2,13 @@
 
 use super::*;
 use cni_core::mac::Mac;
-use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{Ns, TapOptions as Device, TapQueues};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
@@ -49,12 +49,6 @@ fn link(host: &mut FakeHost) -> Link {
     let name = cni_core::names::IfName::parse("eth0").expect("a name");
     let host: &mut dyn Host = host;
     host.links(Ns::Container, LinkQuery::Name(&name)).expect("asked").pop().expect("eth0")
-}
-
-fn after_add(caller: &Caller, host: &mut FakeHost) -> Caller {
-    let result = caller.add(&Tap, host).expect("ADD").render(Version::LATEST).expect("text");
-    let config = caller.config.replace(r#""type":"tap""#, &format!(r#""type":"tap","prevResult":{result}"#));
-    caller.clone().with_config(&config)
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
@@ -198,7 +192,7 @@ fn del_needs_neither_namespace_nor_a_configuration_that_can_be_used() {
 fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address() {
     for is_left in [true, false] {
         let mut host = machine();
-        let caller = after_add(&caller(), &mut host);
+        let caller = caller().after_add(&Tap, &mut host);
         host.change_link(Ns::Container, "eth0", |link| {
             if is_left {
                 link.kind = Some("veth".to_owned());
@@ -213,25 +207,13 @@ fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address()
 }
 
 #[test]
-fn del_tries_both_and_tells_the_first_failure() {
-    let mut host = machine();
-    caller().add(&Tap, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    let error = caller().del(&Tap, &mut host).expect_err("IPAM fails");
-    assert_eq!(error.to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
-
-    let mut host = machine();
-    caller().add(&Tap, &mut host).expect("ADD");
-    host.fail_at(host.applied().len() + 1);
-    caller().del(&Tap, &mut host).expect_err("the device cannot be removed");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+fn del_tries_link_and_ipam_even_if_one_fails() {
+    assert_del_tries_link_and_ipam(&Tap, machine, &caller());
 }
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 6] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of tun"),
         (
             |link| link.tap = Some(Device { owner: Some(7), group: None, queues: TapQueues::One }),
@@ -239,17 +221,10 @@ fn check_names_what_is_not_as_add_made_it() {
         ),
         (|link| link.master = None, "tap eth0 is not a port of bridge br1"),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
-        (|link| link.mac = None, "doesn't match container Mac: "),
+        (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),
         (|link| link.name = "other".to_owned(), "Interface name eth0 not found in the container namespace"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let caller = after_add(&bridged(), &mut host);
-        caller.check(&Tap, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&Tap, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string().contains(text), "{error}");
-    }
+    assert_check_compares(&Tap, machine, &bridged(), changes);
     let error = caller().check(&Tap, &mut machine()).expect_err("nothing is remembered");
     assert_eq!((error.code().number(), error.to_string()), (7, "Required prevResult missing".to_owned()));
 }
@@ -258,7 +233,7 @@ fn check_names_what_is_not_as_add_made_it() {
 #[test]
 fn check_passes_where_the_kernel_does_not_tell_of_taps() {
     let mut host = machine();
-    let caller = after_add(&caller(), &mut host);
+    let caller = caller().after_add(&Tap, &mut host);
     host.change_link(Ns::Container, "eth0", |link| link.tap = None);
     caller.check(&Tap, &mut host).expect("CHECK");
 }

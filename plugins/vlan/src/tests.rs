@@ -3,13 +3,12 @@
 use super::*;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_core::request::Command;
-use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
@@ -37,12 +36,6 @@ fn machine() -> FakeHost {
     let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
     host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
     host
-}
-
-/// The caller of CHECK and DEL, who remembers the result of ADD.
-fn after_add(host: &mut FakeHost, keys: &str) -> Caller {
-    let result = with(keys).add(&Vlan, host).expect("ADD").render(Version::LATEST).expect("text");
-    with(&format!(r#"{keys},"prevResult":{result}"#))
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
@@ -151,37 +144,25 @@ fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
 }
 
 #[test]
-fn del_tries_both_and_tells_the_first_failure() {
-    let mut host = machine();
-    caller().add(&Vlan, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    assert_eq!(caller().del(&Vlan, &mut host).expect_err("IPAM fails").to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
+fn del_tries_link_and_ipam_even_if_one_fails() {
+    assert_del_tries_link_and_ipam(&Vlan, machine, &caller());
 }
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    type Change = fn(&mut Link);
-    let changes: [(Change, &str); 4] = [
+    let changes: &[(fn(&mut Link), &str)] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of vlan"),
         (|link| link.child = Some(ChildKind::Vlan { id: 6 }), "Interface eth0 is in VLAN 6, not 5"),
         (|link| link.mtu = 1300, "Interface eth0 has MTU 1300, not 1400"),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
     ];
-    for (change, text) in changes {
-        let mut host = machine();
-        let caller = after_add(&mut host, r#""mtu":1400"#);
-        caller.check(&Vlan, &mut host).expect("CHECK");
-        host.change_link(Ns::Container, "eth0", change);
-        let error = caller.check(&Vlan, &mut host).expect_err("changed");
-        assert!(error.code().number() == 100 && error.to_string() == text, "{error}");
-    }
+    assert_check_compares(&Vlan, machine, &with(r#""mtu":1400"#), changes);
 }
 
 #[test]
 fn an_mtu_that_is_not_given_is_not_compared() {
     let mut host = machine();
-    let caller = after_add(&mut host, r#""mtu":0"#);
+    let caller = with(r#""mtu":0"#).after_add(&Vlan, &mut host);
     host.change_link(Ns::Container, "eth0", |link| link.mtu = 1300);
     caller.check(&Vlan, &mut host).expect("CHECK");
 }

@@ -1,6 +1,6 @@
 //! The alias of a link on the host (`IFLA_IFALIAS`), which says who owns it:
 //! `cni:<network>:<container>:<interface>`. DEL and GC find a container's link by it when the namespace
-//! is lost. One that would be too long ends with digits that tell the network, and the attachment.
+//! is lost. An alias that would be too long ends with digests of the network and of the attachment.
 //!
 //! ```
 //! use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -23,7 +23,7 @@ const PREFIX: &str = "cni:";
 /// The longest alias: `IFALIASZ` of `linux/if.h`, less one.
 const ALIAS_LEN: usize = 255;
 
-/// The least that was left of an alias that was cut between two characters, of at most four bytes each.
+/// The smallest length of a cut alias: it was cut between two characters, which have at most four bytes each.
 const CUT_LEN: usize = ALIAS_LEN - 3;
 
 /// The character before each digest. An interface name is too short for a digest, and other names cannot contain this
@@ -33,10 +33,9 @@ const MARK: char = '#';
 /// The number of hexadecimal digits of a digest.
 const DIGITS: usize = 32;
 
-/// The alias of an attachment's link. In one that would be too long, digests of the network and of the whole stand in place
-/// of the end.
+/// The alias of an attachment's link. If it is too long, digests of the network and of the whole text replace the end.
 pub fn of(at: &Attachment) -> String {
-    let mut text = whole(at);
+    let mut text = full(at);
     if text.len() > ALIAS_LEN {
         let digests = format!("{}{MARK}{}", network_digest(&at.network), digest(&text));
         cut(&mut text, ALIAS_LEN - digests.len());
@@ -45,8 +44,8 @@ pub fn of(at: &Attachment) -> String {
     text
 }
 
-/// An alias of any length.
-fn whole(at: &Attachment) -> String {
+/// The alias before it is shortened.
+fn full(at: &Attachment) -> String {
     format!("{}{}:{}", start(&at.network), at.container, at.ifname)
 }
 
@@ -76,7 +75,7 @@ pub fn may_name(alias: &str, at: &Attachment) -> bool {
 }
 
 fn is_cut_of(alias: &str, at: &Attachment) -> bool {
-    let mut text = whole(at);
+    let mut text = full(at);
     let is_long = text.len() > ALIAS_LEN;
     cut(&mut text, ALIAS_LEN);
     is_long && alias == text
@@ -106,7 +105,7 @@ pub enum LinkOwner {
 }
 
 impl LinkOwner {
-    /// Reads the alias of a link. Only who rules the host can have set it.
+    /// Reads the alias of a link on the host, where only root can set it.
     pub fn of(link: &Link, at: &Attachment) -> Self {
         match link.alias.as_deref() {
             Some(alias) if alias == of(at) => Self::This,
@@ -135,15 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_somebody_elses_only_if_its_alias_says_so() {
+    fn only_an_alias_shows_that_a_link_is_anothers() {
         let owner =
             |alias: Option<&str>| LinkOwner::of(&Link { alias: alias.map(str::to_owned), ..Link::default() }, &at());
         assert_eq!(owner(Some("cni:net1:id1:eth0")), LinkOwner::This);
         for another in ["cni:net1:id1:eth1", "cni:net1:id10:eth0", "cni:net2:id1:eth0"] {
             assert_eq!(owner(Some(another)), LinkOwner::Another, "{another}");
         }
-        for unsaid in [None, Some(""), Some("uplink")] {
-            assert_eq!(owner(unsaid), LinkOwner::Unlabelled, "{unsaid:?}");
+        for text in [None, Some(""), Some("uplink")] {
+            assert_eq!(owner(text), LinkOwner::Unlabelled, "{text:?}");
         }
     }
 
@@ -173,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_that_fits_is_plain() {
+    fn a_short_alias_has_no_digests() {
         let at = long(181, "a", "eth0");
         assert_eq!(of(&at), format!("cni:{}:{}:eth0", at.network, at.container));
         assert_eq!(of(&at).len(), ALIAS_LEN);
         assert_eq!(of(&long(182, "a", "eth0")).len(), ALIAS_LEN);
-        assert_ne!(of(&long(182, "a", "eth0")), whole(&long(182, "a", "eth0")));
+        assert_ne!(of(&long(182, "a", "eth0")), full(&long(182, "a", "eth0")));
     }
 
     #[test]
-    fn one_that_an_earlier_version_has_cut_says_nothing_and_is_kept_for_each_that_it_may_be() {
+    fn an_alias_cut_by_an_earlier_release_names_no_owner_and_may_name_each_of_several() {
         let (at, twin, other) = (long(230, "a", "eth0"), long(230, "a", "eth1"), long(230, "b", "eth0"));
-        let mut alias = whole(&at);
+        let mut alias = full(&at);
         cut(&mut alias, ALIAS_LEN);
         let link = Link { alias: Some(alias.clone()), ..Link::default() };
         let owners = [&at, &twin, &other].map(|at| LinkOwner::of(&link, at));
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_tells_whose_a_link_is_unless_it_was_cut() {
+    fn an_alias_names_the_owner_unless_it_was_cut() {
         let network = at().network;
         assert_eq!(owner(&of(&at()), &network), Some(at()));
         for foreign in ["", "cni:net10:id1:eth0", "cni:net1:id1", "cni:net1::eth0", "uplink"] {

@@ -27,7 +27,7 @@ pub enum NetworkError {
         /// The next hop.
         gw: IpAddr,
     },
-    /// A route has a number that the kernel does not take.
+    /// A number of a route is out of range.
     #[error("failed to add route to {dst}: {key} {value} is out of range")]
     RouteNumber {
         /// The destination.
@@ -70,9 +70,9 @@ pub struct ResolvedNetwork {
 }
 
 impl ResolvedNetwork {
-    /// Decides on the gateways: of each address, of the default route, and of every route that names none.
-    /// `interface` is the place of the container's interface in the result; `dns` takes the place of the IPAM
-    /// plugin's as a whole, unless it is absent.
+    /// Determines the gateway of each address, of the default route, and of every route without one.
+    /// `interface` is the index of the container's interface in the result. `dns` replaces the IPAM plugin's as a whole,
+    /// unless it is absent.
     ///
     /// ```
     /// use cni_core::result::{CniResult, Dns, IpConfig};
@@ -87,9 +87,9 @@ impl ResolvedNetwork {
     /// ```
     ///
     /// # Errors
-    /// [`NetworkError`] for what no interface can have.
+    /// [`NetworkError`] if no interface can have such addresses or routes.
     pub fn decide(ipam: CniResult, gateway: HostGateway, interface: i64, dns: &Dns) -> Result<Self, NetworkError> {
-        let CniResult { interfaces: _, mut ips, mut routes, dns: told } = ipam;
+        let CniResult { interfaces: _, mut ips, mut routes, dns: ipam_dns } = ipam;
         if ips.is_empty() {
             return Err(NetworkError::NoAddress);
         }
@@ -104,7 +104,7 @@ impl ResolvedNetwork {
             }
         };
         let decided = next_hops(&routes, &ips)?;
-        let dns = if dns.is_absent() { told } else { dns.clone() };
+        let dns = if dns.is_absent() { ipam_dns } else { dns.clone() };
         Ok(Self { result: CniResult { interfaces: Vec::new(), ips, routes, dns }, gateways, routes: decided })
     }
 

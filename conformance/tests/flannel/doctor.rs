@@ -1,4 +1,5 @@
-//! `cni-plugins doctor` says why a network of flannel does not work: no lease, no flanneld, or a bridge of another lease.
+//! `cni-plugins doctor` says why a network of flannel does not work: the lease is missing, flanneld does not run, or the bridge has the
+//! address of an earlier lease.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -12,13 +13,13 @@ use crate::flannel::setup::{DUAL, LEASE, SUBNET_FILE, host_with, remove_lease, w
 
 const CONFIGURATIONS: &str = "/run/conformance/flannel.d";
 
-/// What the doctor says of flannel: severity, words and cure.
+/// The findings of `doctor` about flannel: severity, message and remedy.
 fn findings(host: &ListHost) -> Vec<[String; 3]> {
     fs::create_dir_all(CONFIGURATIONS).expect("create a folder");
     fs::write(format!("{CONFIGURATIONS}/1.conflist"), host.list.to_string()).expect("write the list");
     let words = ["doctor", "--json", "--config-dir", CONFIGURATIONS];
-    let said = Invocation::new(&host.sandbox, "cni-plugins", Verb::Add).arguments(&words).run();
-    let document: Value = serde_json::from_str(said.stdout()).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let output = Invocation::new(&host.sandbox, "cni-plugins", Verb::Add).arguments(&words).run();
+    let document: Value = serde_json::from_str(output.stdout()).unwrap_or_else(|error| panic!("{error}: {output}"));
     let all = document["findings"].as_array().expect("findings").iter();
     let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
     all.filter(|one| one["topic"] == "flannel")
@@ -34,7 +35,7 @@ fn assert_found(host: &ListHost, severity: &str, says: &str, cure: &str) {
     assert!(found_cure.contains(cure), "{found_cure}");
 }
 
-/// A process that is called flanneld.
+/// A process with the name flanneld.
 struct Flanneld(Child);
 
 impl Flanneld {
@@ -77,15 +78,15 @@ fn a_missing_lease_is_explained() {
 }
 
 #[test]
-fn a_lease_that_nobody_renews_may_be_stale() {
+fn a_lease_may_be_stale_if_flanneld_does_not_run() {
     let host = host_with(LEASE, &json!({}));
     let says = format!("flanneld does not run: the lease in {SUBNET_FILE} may be stale");
     assert_found(&host, "note", &says, "start flanneld");
 }
 
-/// What the doctor says comes true.
+/// The next ADD behaves as `doctor` says.
 #[test]
-fn a_bridge_of_another_lease_is_named() {
+fn a_bridge_with_the_address_of_an_earlier_lease_is_named() {
     for (force, severity, end, cure) in
         [(false, "problem", ", so ADD fails", "ip link del cni0"), (true, "note", "", "create the containers again")]
     {
@@ -122,7 +123,7 @@ fn an_address_of_an_earlier_lease_beside_the_new_one_is_named() {
 }
 
 #[test]
-fn a_host_without_flannel_hears_nothing_of_it() {
+fn a_host_without_flannel_has_no_finding_about_it() {
     let host = ListHost::new(json!({"cniVersion": "1.1.0", "name": "net1", "plugins": [{"type": "loopback"}]}));
     assert_eq!(findings(&host), [[""; 3]; 0]);
 }

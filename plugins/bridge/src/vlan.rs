@@ -1,4 +1,4 @@
-//! The keys `vlan`, `vlanTrunk` and `preserveDefaultVlan`, checked before anything is done.
+//! The keys `vlan`, `vlanTrunk` and `preserveDefaultVlan`, and their checks.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use serde::Deserialize;
 /// Errors of the VLAN keys.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanKeyError {
-    /// `vlan` is not a number of a VLAN.
+    /// `vlan` is not a VLAN ID.
     #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
     Id { id: i64 },
     /// An element of `vlanTrunk` is null.
     #[error("incorrect trunk parameter: null")]
     TrunkNull { element: usize },
-    /// A number in an element of `vlanTrunk` is not that of a VLAN.
+    /// A number in an element of `vlanTrunk` is not a VLAN ID.
     #[error("incorrect trunk {key} parameter")]
     TrunkId { element: usize, key: &'static str, id: i64 },
     /// A range ends before it begins.
     #[error("minID is greater than maxID in trunk parameter")]
     TrunkOrder { element: usize, min: VlanId, max: VlanId },
-    /// A range has one end.
+    /// A range has only one end.
     #[error("minID and maxID should be configured simultaneously, {missing} is missing")]
     TrunkHalf { element: usize, missing: &'static str },
-    /// The link that would be the gateway of the VLAN has no valid name.
+    /// The name of the VLAN's gateway link would be invalid.
     #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
     LinkName {
         name: String,
@@ -64,13 +64,13 @@ impl Failure for VlanKeyError {
 pub struct Vlans {
     /// Whether a new bridge filters VLANs.
     pub filtering: bool,
-    /// The VLANs of the container's port; none leaves it those that the kernel gives.
+    /// The VLANs of the container's port; `None` keeps the kernel's default.
     pub port: Option<PortVlans>,
     /// The link that has the gateway's addresses instead of the bridge.
     pub gateway: Option<GatewayLink>,
 }
 
-/// The host's way into the VLAN of the containers.
+/// The host's link to the VLAN of the containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayLink {
     /// `<bridge>.<vlan>`
@@ -99,7 +99,7 @@ pub(crate) struct TrunkKeys {
 }
 
 impl VlanKeys {
-    /// Checks the keys, `vlan` first. `gateway` is the bridge if it is to be the gateway of containers.
+    /// Checks the keys, `vlan` first. `gateway` is the bridge, if it shall be the containers' gateway.
     pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanKeyError> {
         let Self { vlan, trunk: elements, earlier } = self;
         let access = match *vlan {

@@ -1,8 +1,8 @@
-//! iptables: rules as values, their text, and the changes that plugins want, carried out through the trait
-//! [`Iptables`].
+//! iptables: rules as values, their text, and the changes of plugins, which are made through the trait [`Iptables`].
 //!
-//! An [`IptablesRule`] is a line of `iptables -S` as a value. [`IptablesRuleset`] and [`IptablesRemoval`] say what a
-//! plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] carry it out, usually with one batch.
+//! An [`IptablesRule`] is a line of `iptables -S` as a value. [`IptablesRuleset`] and [`IptablesRemoval`] describe the
+//! rules of a plugin in one family and table; [`ensure`], [`remove`] and [`missing`] add, remove or look for them, usually with
+//! one batch.
 //! The implementation of [`Iptables`] decides what a batch does to a machine.
 
 mod backend;

@@ -6,7 +6,7 @@ use cni_netfilter::nftables::{BaseChain, Hook, Policy, Set, TableFamily};
 
 use super::table::{FakeChain, FakeTable};
 
-/// A table with all that is in it.
+/// A table with its sets and chains.
 pub(super) fn table(FakeTable { table, chains, sets }: &FakeTable) -> String {
     let mut text = format!("table {} {{\n", table.id);
     if let Some(comment) = &table.comment {
@@ -34,7 +34,7 @@ fn chain(FakeChain { chain, rules }: &FakeChain) -> String {
         text.push_str(&format!("\t\tcomment \"{comment}\"\n"));
     }
     if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
-        let priority = place(chain.id.table.family, hook, priority);
+        let priority = priority_name(chain.id.table.family, hook, priority);
         let policy = policy.unwrap_or(Policy::Accept);
         text.push_str(&format!("\t\ttype {kind} hook {hook} priority {priority}; policy {policy};\n"));
     }
@@ -45,9 +45,9 @@ fn chain(FakeChain { chain, rules }: &FakeChain) -> String {
     text
 }
 
-/// A priority by the name that `nft` has for it, with a distance of up to ten.
-fn place(family: TableFamily, hook: Hook, priority: i32) -> String {
-    let near = named(family, hook).iter().find(|(_, at)| (at - 10..=at + 10).contains(&priority));
+/// A priority as `nft` prints it: relative to a standard priority that is at most ten away.
+fn priority_name(family: TableFamily, hook: Hook, priority: i32) -> String {
+    let near = standard_priorities(family, hook).iter().find(|(_, at)| (at - 10..=at + 10).contains(&priority));
     match near {
         Some((name, at)) if *at == priority => (*name).to_owned(),
         Some((name, at)) if *at < priority => format!("{name} + {}", priority - at),
@@ -56,7 +56,7 @@ fn place(family: TableFamily, hook: Hook, priority: i32) -> String {
     }
 }
 
-const fn named(family: TableFamily, hook: Hook) -> &'static [(&'static str, i32)] {
+const fn standard_priorities(family: TableFamily, hook: Hook) -> &'static [(&'static str, i32)] {
     match (family, hook) {
         (TableFamily::Bridge, Hook::Prerouting) => &[("dstnat", -300), ("filter", -200)],
         (TableFamily::Bridge, Hook::Output) => &[("filter", -200), ("out", 100)],

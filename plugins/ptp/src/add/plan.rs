@@ -49,8 +49,8 @@ fn has_ipv6(addresses: &[RoutedAddress]) -> bool {
     addresses.iter().any(|routed| routed.address.family() == Family::V6)
 }
 
-/// The IPAM plugin's routes come after those to the gateways, since these may be in no network of the container, and
-/// before the kernel's own routes go, since by those it knows which other gateways are in reach.
+/// Adds the routes to the gateways first, since a gateway may be outside of the container's networks, then those of the IPAM
+/// plugin. Only then are the kernel's own routes removed, since they make other gateways reachable.
 fn container(plan: &mut Plan, at: &Attachment, network: &ResolvedNetwork, addresses: &[RoutedAddress]) {
     let name = &at.ifname;
     let to_gateways = distinct(addresses.iter().map(RoutedAddress::gateway_route));

@@ -1,11 +1,11 @@
-//! What DEL sets back, what GC collects, and what both leave alone.
+//! What DEL restores, what GC removes, and what both keep.
 
 use super::*;
 use cni_model::plan::{Step, Sysctl, SysctlNeed};
 use cni_plugin::journal::Journal;
 
 #[test]
-fn a_torn_backup_is_written_anew_and_thrown_away() {
+fn a_torn_backup_is_replaced_by_add_and_ignored_by_del() {
     let mut host = machine();
     host.state_files.insert(BACKUP.into(), "{\n \"mtu\": 9".to_owned());
     caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
@@ -16,7 +16,7 @@ fn a_torn_backup_is_written_anew_and_thrown_away() {
 }
 
 #[test]
-fn without_the_namespace_or_the_interface_nothing_is_left_to_set_back() {
+fn without_the_namespace_or_the_interface_del_restores_nothing() {
     let mut host = machine();
     caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
     host.set_container(NETNS, FakeContainer::Gone);
@@ -30,7 +30,7 @@ fn without_the_namespace_or_the_interface_nothing_is_left_to_set_back() {
 }
 
 #[test]
-fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
+fn a_failed_restoration_stops_neither_the_others_nor_del() {
     let mut host = machine();
     caller(r#""mtu":1400,"txQLen":5"#).add(&Tuning, &mut host).expect("ADD");
     host.fail_at(host.applied().len() + 1);
@@ -42,9 +42,9 @@ fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
     assert_eq!((eth0(&mut host).mtu, backup(&host)), (1500, None));
 }
 
-/// What it was could never be set back.
+/// Otherwise DEL could not restore it.
 #[test]
-fn add_fails_when_it_cannot_read_what_it_is_about_to_change() {
+fn add_fails_if_it_cannot_read_a_present_value() {
     for (path, msg) in [
         ("net/core/somaxconn", "failed to read net/core/somaxconn"),
         ("/run/cni/tuning/c1_eth0.json", "failed to read /run/cni/tuning/c1_eth0.json"),
@@ -59,7 +59,7 @@ fn add_fails_when_it_cannot_read_what_it_is_about_to_change() {
 }
 
 #[test]
-fn add_fails_when_it_cannot_read_what_an_earlier_one_has_kept_elsewhere() {
+fn add_fails_if_it_cannot_read_the_backup_of_an_earlier_add_elsewhere() {
     let mut host = machine();
     caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
     let before = host.state();
@@ -70,7 +70,7 @@ fn add_fails_when_it_cannot_read_what_an_earlier_one_has_kept_elsewhere() {
 }
 
 #[test]
-fn a_parameter_that_can_only_be_written_has_no_value() {
+fn a_write_only_parameter_has_no_value() {
     let mut host = machine();
     host.unreadable.insert("net/ipv4/route/flush".to_owned());
     let caller = caller(r#""sysctl":{"net.ipv4.route.flush":"1"}"#);
@@ -89,9 +89,9 @@ fn check_fails_when_it_cannot_read_a_parameter() {
     assert_eq!((error.code().number(), error.to_string()), (101, format!("failed to read {SOMAXCONN}")));
 }
 
-/// The next DEL sets it back.
+/// The next DEL restores it.
 #[test]
-fn del_keeps_what_add_recorded_for_as_long_as_it_cannot_set_it_back() {
+fn del_keeps_the_backup_until_it_can_restore_the_value() {
     for path in [SOMAXCONN, BACKUP] {
         let mut host = machine();
         let before = host.state();
@@ -156,7 +156,7 @@ fn a_second_add_keeps_the_parameters_of_the_first() {
 }
 
 #[test]
-fn a_parameter_that_somebody_has_changed_since_stays_as_it_is() {
+fn a_parameter_that_was_changed_since_is_not_restored() {
     let mut host = machine();
     with_somaxconn("500").add(&Tuning, &mut host).expect("ADD");
     let other = Caller { container: "c2".to_owned(), ..with_somaxconn("600") };

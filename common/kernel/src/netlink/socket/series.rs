@@ -1,7 +1,7 @@
 //! Independent changes, sent several at a time: one that fails does not affect the others.
 //!
-//! They are sent in groups of a dozen. The kernel processes them in order, so only the last of each group is
-//! acknowledged, and every refused one is answered.
+//! They are sent in groups. The kernel processes them in order, so only the last of each group is acknowledged, and every
+//! refused one is answered.
 
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
@@ -9,27 +9,26 @@ use super::super::error::Cause;
 use super::super::reply::{Messages, ReplyKind};
 use super::{Socket, uninterrupted};
 
-/// How many changes are sent at a time: so few that the socket has room for a refusal of each.
-const DOZEN: usize = 64;
+/// The number of changes in a group: few enough that the socket's buffer holds a refusal of each.
+const GROUP: usize = 64;
 
 impl Socket {
-    /// Makes a change for each item, in order, and calls `refused` with each item whose change the kernel refused, and
-    /// the cause.
+    /// Sends a change for each item, in order. Calls `refused` with each item whose change the kernel refuses, and with the cause.
     pub fn series<T, M: NetlinkSerializable>(
         &mut self,
-        things: &[T],
+        items: &[T],
         change: impl Fn(&T) -> M,
         mut refused: impl FnMut(&T, Cause),
     ) -> Result<(), Cause> {
-        for piece in things.chunks(DOZEN) {
+        for group in items.chunks(GROUP) {
             let (mut bytes, first) = (Vec::new(), self.sequence.wrapping_add(1));
-            for (left, thing) in (0..piece.len()).rev().zip(piece) {
-                self.append(&mut bytes, change(thing), if left == 0 { NLM_F_ACK } else { 0 });
+            for (left, item) in (0..group.len()).rev().zip(group) {
+                self.append(&mut bytes, change(item), if left == 0 { NLM_F_ACK } else { 0 });
             }
             uninterrupted(|| self.inner.send(&bytes, 0))?;
             self.await_last(first, |index, cause| {
-                if let Some(thing) = piece.get(index) {
-                    refused(thing, cause);
+                if let Some(item) = group.get(index) {
+                    refused(item, cause);
                 }
             })?;
         }

@@ -17,24 +17,20 @@ pub const CASES: &[Template] = &[
         host.add()?;
         host.container_shows("ip link show eth0", "mtu 1400")
     }),
-    add("tuning-mac", "mac is that of the interface, and told in the result", |host| {
+    add("tuning-mac", "mac is that of the interface and of the result", |host| {
         let result = host.add_with(&json!({"mac": "02:00:00:00:0a:0b"}))?;
         host.container_shows("ip link show eth0", "02:00:00:00:0a:0b")?;
         equal("mac of eth0", json!("02:00:00:00:0a:0b"), result["interfaces"][2]["mac"].clone())
     }),
-    add(
-        "tuning-mac-of-runtime",
-        "the hardware address in runtimeConfig goes before that of the configuration",
-        |host| {
-            host.add_with(&json!({"mac": "02:00:00:00:0a:0b", "runtimeConfig": {"mac": "02:00:00:00:0a:0c"}}))?;
-            host.container_shows("ip link show eth0", "02:00:00:00:0a:0c")
-        },
-    ),
+    add("tuning-mac-of-runtime", "the hardware address in runtimeConfig overrides that of the configuration", |host| {
+        host.add_with(&json!({"mac": "02:00:00:00:0a:0b", "runtimeConfig": {"mac": "02:00:00:00:0a:0c"}}))?;
+        host.container_shows("ip link show eth0", "02:00:00:00:0a:0c")
+    }),
     add("tuning-promiscuous", "with promisc the interface is promiscuous", |host| {
         host.add_with(&json!({"promisc": true}))?;
         host.container_shows("ip link show eth0", "PROMISC")
     }),
-    add("tuning-all-multicast", "with allmulti the interface takes all multicast", |host| {
+    add("tuning-all-multicast", "with allmulti the interface receives all multicast", |host| {
         host.add_with(&json!({"allmulti": true}))?;
         host.container_shows("ip link show eth0", "ALLMULTI")
     }),
@@ -51,24 +47,24 @@ pub const CASES: &[Template] = &[
         host.add_with(&json!({"sysctl": {"net.core.somaxconn": "500"}}))?;
         equal("net/core/somaxconn of the host", before, host.sandbox.sysctl("net/core/somaxconn"))
     }),
-    add("tuning-sysctl-elsewhere", "a parameter that is not of the network is refused", |host| {
+    add("tuning-sysctl-elsewhere", "a parameter outside of `net` is refused", |host| {
         host.try_to_add_with(&json!({"sysctl": {"kernel.hostname": "x"}})).must_print_error().map(drop)
     }),
+    Template::new(Topic::Del, "tuning-back", "DEL restores interface and hardware address", |host| {
+        let keys = json!({"mac": "02:00:00:00:0a:0b", "promisc": true});
+        let result = host.add_with(&keys)?;
+        host.del_with(&result, &keys)?;
+        host.container_shows("ip link show eth0", &host.guest.mac())?;
+        host.container_shows("ip link show eth0", "mtu 1500")
+    })
+    .page(&["tuning"]),
     Template::new(
-        Topic::Del,
-        "tuning-back",
-        "DEL sets interface and hardware address back to what they were",
-        |host| {
-            let keys = json!({"mac": "02:00:00:00:0a:0b", "promisc": true});
-            let result = host.add_with(&keys)?;
-            host.del_with(&result, &keys)?;
-            host.container_shows("ip link show eth0", &host.guest.mac())?;
-            host.container_shows("ip link show eth0", "mtu 1500")
-        },
+        Topic::Check,
+        "tuning-changed",
+        "CHECK fails when a value differs from the one that ADD has set",
+        changed,
     )
     .page(&["tuning"]),
-    Template::new(Topic::Check, "tuning-changed", "CHECK fails when a value is another than ADD has set", changed)
-        .page(&["tuning"]),
 ];
 
 fn changed(host: &PrivateHost) -> CaseVerdict {

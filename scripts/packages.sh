@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # How a built binary becomes a release: the tarball, the packages of distributions, and the checksums. The same binary and the same
-# SOURCE_DATE_EPOCH give the same bytes, whoever packs, wherever and whenever. lib.sh has to be read before.
+# SOURCE_DATE_EPOCH give the same bytes, on every host and at any time. Source lib.sh first.
 
 our_version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$TOP/Cargo.toml"; }
 

@@ -10,7 +10,7 @@
 #   --plugins DIR     the plugins in DIR instead of a build of this tree
 #
 # The exit status is 0 when all was shown, 1 when something is wrong, 2 for wrong arguments, and 3 when nothing is wrong but a
-# runtime could not be had: the summary then says NOT RUN and why.
+# runtime is not available: the summary then says NOT RUN and why.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -104,7 +104,7 @@ fn is_more_of_the_same(before: &str, after: &str) -> bool {
     reads || (looks_for(before) && looks_for(after))
 }
 
-/// Returns what stands in the first angle brackets, the file of a descriptor.
+/// Returns the text in the first angle brackets: the file of a descriptor.
 fn file_of(line: &str) -> Option<&str> {
     line.split_once('<')?.1.split_once('>').map(|(file, _)| file)
 }

@@ -122,7 +122,7 @@ impl Network {
 }
 
 impl Address {
-    /// Tells whether the kernel made up this address for the link.
+    /// Whether the kernel generated this address for the link.
     pub fn is_link_local(&self) -> bool {
         match self.ip {
             IpAddr::V4(_) => false,

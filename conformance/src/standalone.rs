@@ -1,6 +1,6 @@
 //! A chained plugin, called alone, after a bridge plugin that never ran.
 //!
-//! The result of the plugins before it is made up, so a test chooses the container's addresses without attaching it.
+//! The test supplies the result of the plugins before it, and so chooses the container's addresses without attaching it.
 //! The network is `n1`, the interface `eth0`.
 
 use serde_json::{Value, json};

@@ -64,7 +64,7 @@ need_go() {
     command -v go >/dev/null 2>&1
 }
 
-# Nomad and Consul are in neither Debian nor, for the rules in their go.mod that replace modules, to be had with go install.
+# Debian has no Nomad and no Consul, and go install refuses them, since their go.mod replaces modules.
 get_nomad() {
     unpack busybox-static || return
     take_from_path nomad || { echo "there is no program nomad in PATH" && return 1; }

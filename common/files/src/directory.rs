@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn old_files_are_told_from_new_ones() {
+    fn old_files_are_distinguished_from_new_ones() {
         let root = tempfile::tempdir().expect("directory");
         let directory = PrivateDirectory::new(root.path().join("private"));
         let minute = Duration::from_secs(60);

@@ -88,7 +88,7 @@ mod tests {
     use nix::sys::stat::makedev;
 
     #[test]
-    fn the_holder_is_told_from_those_who_wait_and_from_other_files() {
+    fn the_holder_is_distinguished_from_those_who_wait_and_from_other_files() {
         let locks = "\
 1: FLOCK  ADVISORY  WRITE 17 00:19:42 0 EOF
 1: -> FLOCK  ADVISORY  WRITE 18 00:19:42 0 EOF

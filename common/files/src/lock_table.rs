@@ -45,7 +45,7 @@ impl LockTable {
                 None => self.directory.open_file(self.name)?,
             };
             let taken = wait(|| attempt(&file, byte(number)), || holder(&file, number), &path, patience);
-            // Whoever has held the last lock has removed the file; a lock of what was removed excludes nobody.
+            // The holder of the last lock has removed the file, and a lock of a removed file excludes nobody.
             if is_same(&file, &path) {
                 self.file = Some(file);
                 return taken.map(drop);

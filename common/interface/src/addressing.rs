@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_is_left_alone_where_there_is_no_such_address() {
+    fn ipv6_is_unchanged_where_there_is_no_such_address() {
         let arp_notify = InterfaceParameter { family: Family::V4, parameter: "arp_notify", value: "1" };
         let want = "sysctl net/ipv4/conf/d0/arp_notify=1
 addr add 10.1.2.5/24 dev d0

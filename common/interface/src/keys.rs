@@ -107,7 +107,7 @@ pub struct ArgsKey {
     pub cni: MacKey,
 }
 
-/// The first MAC address that is given, of `(key, text)` in the order of precedence; an empty text is none.
+/// The first given MAC address of `(key, text)` in the order of precedence; an empty text is ignored.
 ///
 /// ```
 /// use cni_interface::keys::first_mac;

@@ -166,7 +166,7 @@ fn what_passes_a_filter_is_deleted_and_nothing_else() {
 }
 
 #[test]
-fn the_networks_of_the_host_are_told() {
+fn the_networks_of_the_host_are_reported() {
     enter();
     run("ip route add local 198.51.100.0/24 dev lo");
     let mut networks = Socket::open().expect("a socket").local_networks(Family::V4).expect("a list");
@@ -227,7 +227,7 @@ fn a_deleted_connection_asks_the_rules_again_and_no_other_does() {
 }
 
 #[test]
-fn whose_an_address_is_is_told() {
+fn the_owner_of_an_address_is_found() {
     enter();
     run("ip route add local 198.51.100.0/24 dev lo");
     run("ip route add blackhole 203.0.113.0/24");

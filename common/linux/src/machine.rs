@@ -117,7 +117,7 @@ impl LinuxHost {
         self.request = request.clone();
     }
 
-    /// Opens everything anew, under the locks that are held: nothing of what has failed is used again.
+    /// Opens everything again, under the held locks: nothing that has failed is used again.
     pub fn reopened(self, request: &Request) -> Result<Self, Error> {
         let Self { locks, contained, survey, .. } = self;
         Ok(Self { locks, contained, survey, ..Self::new(request)? })

@@ -55,7 +55,7 @@ fn reason(entered: Result<(), NetnsError>) -> String {
 
 /// Nothing would ever be written to the named pipe, and a socket cannot be opened.
 #[test]
-fn what_is_no_namespace_is_gone_and_is_told_at_once() {
+fn a_path_that_is_no_namespace_is_reported_as_gone_at_once() {
     let mut host = host();
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -81,7 +81,7 @@ fn another_kind_of_namespace_cannot_be_entered() {
     assert_eq!(error.to_string(), "failed to open netns \"/proc/thread-self/ns/uts\"");
 }
 
-/// Whoever changes the link between the two questions would have the plugin work on the host.
+/// A change of the link between the two questions would make the plugin work on the host.
 #[test]
 fn the_namespace_that_was_compared_is_the_one_that_is_entered() {
     let mut host = host();

@@ -52,7 +52,7 @@ fn d0(host: &mut dyn Host) -> Link {
 }
 
 #[test]
-fn a_setting_is_taken_back_by_the_step_that_it_returns() {
+fn a_setting_is_undone_by_the_step_that_it_returns() {
     let mut host = host();
     host.apply(&set(LinkSetting::Alias("mine".to_owned()))).expect("an alias");
     for setting in [
@@ -88,7 +88,7 @@ fn a_port_goes_back_to_the_bridge_that_it_was_in() {
 }
 
 #[test]
-fn what_is_shared_is_taken_back_by_whoever_made_it() {
+fn a_shared_object_is_undone_only_by_its_maker() {
     let mut host = host();
     assert_eq!(host.apply(&create("br0", IfPresent::Accept, bridge())).expect("accepted"), None);
     let error = host.apply(&create("br0", IfPresent::Refuse, bridge())).expect_err("refused");
@@ -115,7 +115,7 @@ fn a_link_that_is_gone_is_down_and_no_port() {
 }
 
 #[test]
-fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
+fn a_route_is_undone_and_a_parameter_gets_its_value_back() {
     let mut host = host();
     for end in ["d0", "d1"] {
         host.apply(&Step::SetLink { ns: Ns::Host, name: name(end), setting: LinkSetting::Up }).expect("up");
@@ -246,7 +246,7 @@ fn a_parameter_that_can_only_be_written_is_written_and_has_no_value_before() {
 }
 
 #[test]
-fn a_state_file_is_taken_back_with_the_directories_that_were_made_for_it() {
+fn a_state_file_is_undone_with_the_directories_that_were_made_for_it() {
     let mut host = host();
     let root = tempfile::tempdir().expect("directory");
     let directory = root.path().join("a/b");

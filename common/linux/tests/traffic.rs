@@ -75,7 +75,7 @@ fn a_link_that_is_gone_has_no_traffic_control() {
 }
 
 #[test]
-fn a_limit_is_set_changed_and_taken_back() {
+fn a_limit_is_set_changed_and_undone() {
     let mut host = host();
     assert_eq!(d0(host.as_mut()), TrafficControl::default());
     let undo = host.apply(&shape(SLOW)).expect("set").expect("a change");
@@ -112,7 +112,7 @@ fn the_discipline_of_somebody_else_stays() {
 }
 
 #[test]
-fn a_redirect_is_made_and_taken_back() {
+fn a_redirect_is_made_and_undone() {
     let mut host = host();
     let i0 = index(host.as_mut(), "i0");
     let undo = host.apply(&redirect("i0")).expect("made");

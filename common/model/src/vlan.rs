@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_vlan_that_is_missing_is_told() {
+    fn the_first_vlan_that_is_missing_is_reported() {
         let wanted = port(5, &[20, 21]);
         let missing = |found: &[BridgeVlan]| wanted.first_missing(found).map(VlanId::number);
         assert_eq!(missing(&[vlan(5, true), vlan(20, false), vlan(21, false), vlan(30, false)]), None);

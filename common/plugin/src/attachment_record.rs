@@ -24,7 +24,7 @@ use cni_model::record::{RecordKey, RecordKind};
 /// The records of attachments.
 const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 
-/// Stands for the link of an ADD that has replaced the record of an earlier one, and has not ended.
+/// In place of the link, for an unfinished ADD that has replaced the record of an earlier one.
 const AGAIN: &str = "again";
 
 /// The record of an attachment.

@@ -1,4 +1,4 @@
-//! Who works on an attachment, and what repair is told of it, on a machine in memory.
+//! Locks and marks of an attachment, and what repair learns from them, on a machine in memory.
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_model::link::Link;

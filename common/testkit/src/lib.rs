@@ -24,4 +24,4 @@ pub use iptables::FakeIptables;
 pub use netfilter::FakeNetfilter;
 pub use nftables::FakeNftables;
 pub use records::FakeRecords;
-pub use request::{Caller, attachment, request, told};
+pub use request::{Caller, attachment, error_parts, request};

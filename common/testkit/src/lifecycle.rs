@@ -97,7 +97,7 @@ pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() ->
 ///
 /// # Panics
 /// When something has changed, or could not be undone.
-pub fn assert_a_repeated_add_is_taken_back(plugin: &dyn Plugin, host: &mut FakeHost, first: &Caller, second: &Caller) {
+pub fn assert_a_repeated_add_is_rolled_back(plugin: &dyn Plugin, host: &mut FakeHost, first: &Caller, second: &Caller) {
     first.add(plugin, host).expect("the first ADD");
     let state = |host: &FakeHost| -> Vec<String> {
         host.state().into_iter().filter(|line| !line.starts_with("lease ")).collect()
@@ -128,6 +128,9 @@ pub fn assert_del_tries_link_and_ipam(plugin: &dyn Plugin, machine: impl Fn() ->
     assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
 }
 
+/// A change of a link, with the message of CHECK about it.
+pub type LinkChange = (fn(&mut Link), &'static str);
+
 /// Changes the container's interface `eth0` in each way after an ADD, and requires that CHECK names the change. In a message, `MAC` stands
 /// for the address in the result.
 ///
@@ -137,7 +140,7 @@ pub fn assert_check_compares(
     plugin: &dyn Plugin,
     machine: impl Fn() -> FakeHost,
     caller: &Caller,
-    changes: &[(fn(&mut Link), &str)],
+    changes: &[LinkChange],
 ) {
     for (change, message) in changes {
         let mut host = machine();

@@ -43,7 +43,7 @@ fn parse(command: &str, variables: &[(&str, &str)], config: &str, versions: &'st
 }
 
 /// The content of an error object: the code, the message and the details.
-pub fn told(error: impl Into<Error>) -> (u32, String, String) {
+pub fn error_parts(error: impl Into<Error>) -> (u32, String, String) {
     let error = error.into();
     (error.code().number(), error.to_string(), error.details())
 }

@@ -15,7 +15,7 @@ impl<'a> Documents<'a> {
         Self { rest: Some(input) }
     }
 
-    /// The next document as text; bytes that are none are replaced.
+    /// The next document as text; bytes that are not UTF-8 are replaced.
     pub fn text(&mut self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.next().unwrap_or_default())
     }

@@ -12,7 +12,7 @@ pub fn with_other_case(json: &Json) -> String {
     text
 }
 
-/// The same, with the keys of inner objects as they are: those of a plugin that hands them on to another one.
+/// The same, with the keys of inner objects as they are: for a plugin that passes them to another one.
 pub fn with_other_case_outside(json: &Json) -> String {
     let Json::Object(entries) = json else { return plain(json) };
     let respelled = entries.iter().map(|(key, value)| (other_case(key), value.clone()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Returns the folder of the whole repository.
 ///
 /// # Panics
-/// When there is none, as all functions here.
+/// When there is none, like all functions here.
 pub fn top() -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::canonicalize(&top).unwrap_or_else(|error| panic!("{}: {error}", top.display()))

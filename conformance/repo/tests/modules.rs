@@ -1,4 +1,4 @@
-//! Every source file is compiled: a module or a test that nobody declares would be passed over in silence.
+//! Every source file is compiled: an undeclared module or test would be ignored silently.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -63,7 +63,7 @@ fn write(path: &Path, content: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set a mode");
 }
 
-/// A folder with plugins of others: a file, a link, and one whose name is none of ours.
+/// A folder with plugins of others: a file, a link, and one with a name that we do not have.
 fn folder_of_others(name: &str) -> PathBuf {
     let folder = folder(name);
     fs::create_dir(&folder).expect("create a folder");
@@ -129,7 +129,7 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn uninstall_puts_back_what_was_there_and_touches_nothing_else() {
+fn uninstall_restores_the_former_files_and_touches_nothing_else() {
     let folder = folder_of_others("others");
     let report = install(&[], &folder);
     assert!(report.contains("\n  in place of CNI plugin v1.4.0: bridge\n"), "{report}");

@@ -224,7 +224,7 @@ fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
     assert_eq!(cache().len(), 1);
 }
 
-/// H4: what cannot be read for lack of a right is not taken for gone. With a record no right over processes is needed.
+/// H4: what cannot be read without a privilege is not treated as missing. With a record no privilege over processes is needed.
 #[test]
 fn without_the_right_over_processes_the_living_stay_and_the_dead_go() {
     let sandbox = host();
@@ -284,7 +284,7 @@ fn change_list(sandbox: &Sandbox, deed: impl FnOnce(&mut Value)) {
     });
 }
 
-/// S4: whoever can write a file of the cache must not choose a program.
+/// S4: a user who can write a file of the cache must not choose a program.
 #[test]
 fn no_plugin_is_run_by_a_path() {
     for kind in ["/run/evil", "../../run/evil", "..", ""] {

@@ -50,7 +50,7 @@ fn whatever_was_lost_the_ifb_goes_and_del_comes_twice() {
     });
 }
 
-/// nerdctl calls DEL without a namespace, and the veth lives on until the DEL of its plugin.
+/// nerdctl calls DEL without a namespace, and the veth exists until the DEL of its plugin.
 #[test]
 fn without_a_namespace_the_redirect_goes_all_the_same() {
     let limited = Limited::new();

@@ -39,7 +39,7 @@ fn an_interface_that_is_no_veth_to_the_host_is_refused() {
 /// As with the reference. The link may be anybody's, such as the end of a veth that an administrator has moved into the
 /// container.
 #[test]
-fn a_link_that_no_plugin_before_has_told_of_is_refused() {
+fn a_link_that_is_in_no_earlier_result_is_refused() {
     let limited = Limited::new();
     let before = limited.state();
     let inside = limited.interface("eth0");

@@ -104,7 +104,7 @@ fn the_kernel_is_the_same_in_every_version() {
 /// A route of a family that the container has no address of has no place there, so that the bridge
 /// plugin does not hear of it from an IPAM plugin that answers in this version.
 #[test]
-fn only_one_family_is_told_of_when_there_is_only_one() {
+fn only_one_family_is_in_the_result_when_there_is_only_one() {
     for version in BY_FAMILY {
         for (subnet, family, other) in [(V4, "ip4", "ip6"), (V6, "ip6", "ip4")] {
             let sandbox = Sandbox::new();
@@ -120,7 +120,7 @@ fn only_one_family_is_told_of_when_there_is_only_one() {
 }
 
 #[test]
-fn the_sandbox_is_told_as_the_runtime_wrote_it() {
+fn the_sandbox_is_in_the_result_as_the_runtime_wrote_it() {
     let sandbox = Sandbox::new();
     let port = Port::new(&sandbox, "id1", network(&[V4], json!({})));
     std::os::unix::fs::symlink(port.container.path(), "/run/other-name").expect("link a namespace");

@@ -77,7 +77,7 @@ fn a_namespace_that_is_gone_is_no_failure() {
     });
 }
 
-/// Whoever is inside must not keep the container from being removed. The redirection ends whatever he has written.
+/// A process inside must not prevent DEL. DEL ends the redirection, whatever rules that process has added.
 #[test]
 fn rules_that_somebody_inside_has_written_do_not_fail_del() {
     let nft = |what: &'static str| move |mesh: &Mesh| drop(mesh.container.sh(&format!("nft {what}")));

@@ -81,7 +81,7 @@ fn the_list_is_added_checked_and_deleted_by_cnitool() {
     }
 }
 
-/// Nomad checks every group when its agent starts again, and makes the network anew where CHECK fails.
+/// Nomad checks every group when its agent starts again, and creates the network again if CHECK fails.
 #[test]
 fn check_of_the_list_fails_when_the_redirection_is_flushed_and_a_repair_puts_it_back() {
     for flavour in Flavour::ALL {

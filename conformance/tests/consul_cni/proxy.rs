@@ -84,7 +84,7 @@ fn places(stream: &TcpStream) -> String {
     }
 }
 
-/// What a user's client hears from a server, by bash: the kernel asks for the user of the socket. Nothing within two
+/// What a user's client receives from a server, by bash: the kernel asks for the user of the socket. Nothing within two
 /// seconds, or a refusal, is `nobody`.
 pub fn heard(from: &Namespace, user: u32, transport: &str, to: &str) -> String {
     let (ip, port) = to.rsplit_once(':').expect("an address with a port");

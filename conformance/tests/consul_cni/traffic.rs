@@ -33,7 +33,7 @@ fn servers(mesh: &Mesh) -> Servers {
     dns.into_iter().fold(inside, |servers, address| servers.udp(host, address.parse().expect("an address")))
 }
 
-/// Of every client, what it hears; all that do not hear what they should are told.
+/// What each client receives; every unexpected answer is reported.
 fn assert_heard(mesh: &Mesh, rows: &[(Option<u32>, &str, &str, &str)]) {
     let mut wrong = Vec::new();
     for (user, transport, to, want) in rows {

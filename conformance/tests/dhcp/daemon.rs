@@ -91,7 +91,7 @@ fn a_socket_that_systemd_has_opened_is_used() {
 
 /// Each side says so, in place of waiting or of garbage.
 #[test]
-fn plugins_and_daemons_of_another_make_are_told_apart() {
+fn plugins_and_daemons_of_another_make_are_distinguished() {
     let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
     let mut stream = UnixStream::connect(SOCKET).expect("the daemon");
     stream.write_all(b"CONNECT /_goRPC_ HTTP/1.0\n\n").expect("written");

@@ -83,7 +83,7 @@ fn an_add_that_is_killed_or_fails_leaves_no_lease() {
 }
 
 #[test]
-fn gc_gives_back_what_no_valid_attachment_has() {
+fn gc_releases_what_no_valid_attachment_has() {
     let lan = Lan::new(Server::Dnsmasq(&[]), newest(list(&json!({}))));
     let (_kept, valid) = lan.add("kept");
     let (_lost, _) = lan.add("lost");

@@ -21,7 +21,7 @@ fn checked(lan: &Lan, container: &Container, result: &Value) {
 }
 
 #[test]
-fn an_add_takes_back_whatever_call_fails() {
+fn an_add_is_rolled_back_whichever_call_fails() {
     let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
     let container = lan.sandbox.container("c1");
     lan.sandbox.sh("ip link add link up0 name eth0 netns c1 type macvlan mode bridge");

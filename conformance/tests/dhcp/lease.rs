@@ -8,7 +8,7 @@ use crate::dhcp::setup::{FIRST, Lan, PATIENCE, Server, list};
 
 /// The reference's release never reaches a server that has an ordinary socket.
 #[test]
-fn a_lease_is_had_used_checked_and_given_back() {
+fn a_lease_is_obtained_used_checked_and_released() {
     for server in [Server::Dnsmasq(&["--dhcp-option=3,10.1.2.1"]), Server::Isc(20)] {
         let lan = Lan::new(server, list(&json!({})));
         let (container, attachment) = lan.add("c1");

@@ -60,6 +60,6 @@ fn live((list, id): Drawn) {
 }
 
 #[test]
-fn del_gives_back_what_add_leased() {
+fn del_releases_what_add_leased() {
     holds(23, CASES, &drawn(), live);
 }

@@ -38,7 +38,7 @@ fn a_delegate_that_does_not_undo_its_work_is_called_with_del() {
 }
 
 #[test]
-fn an_answer_that_is_no_result_is_taken_back() {
+fn an_answer_that_is_no_result_is_rolled_back() {
     let mut host = host();
     host.list["plugins"][0]["delegate"] = json!({"type": "foreign"});
     let folder = foreign("exit 0\n");

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// What happens to a container whose DEL is lost.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
-    /// It lives on, unknown to the runtime.
+    /// It keeps running, unknown to the runtime.
     Lives,
     /// Its namespace is gone.
     Gone,
@@ -109,7 +109,7 @@ fn gc_on_a_host_that_has_nothing_does_nothing() {
 
 /// A container is valid or not by its name and that of its interface together.
 #[test]
-fn gc_leaves_another_network_alone_and_whoever_has_the_same_name_there() {
+fn gc_keeps_another_network_and_containers_of_the_same_name_there() {
     let sandbox = Sandbox::new();
     let outside = sandbox.outside();
     nomad().ensure_forwarding_rules(&sandbox);
@@ -234,7 +234,7 @@ fn either_spelling_of_the_list_is_read_and_the_specs_comes_first() {
     }
 }
 
-/// The address of a lost container is to be had again.
+/// The address of a lost container can be assigned again.
 #[test]
 fn after_gc_the_address_is_free() {
     let sandbox = Sandbox::new();

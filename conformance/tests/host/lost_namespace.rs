@@ -204,7 +204,7 @@ fn a_namespace_that_only_a_descriptor_holds_gives_the_addresses_back() {
     client.leaves_nothing(&before, &again);
 }
 
-/// A process lives on in the old namespace, without the interface.
+/// A process keeps running in the old namespace, without the interface.
 #[test]
 fn a_container_whose_interface_is_gone_gets_its_addresses_again() {
     let client = Client::new();

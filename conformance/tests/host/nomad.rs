@@ -241,7 +241,7 @@ fn the_fingerprint_finds_a_release_that_nomad_trusts() {
     }
 }
 
-/// Reads `v1.9.1+meta`; a pre-release is none that Nomad trusts.
+/// Reads `v1.9.1+meta`; Nomad does not trust a pre-release.
 fn release(word: &str) -> Option<[u32; 3]> {
     let numbers = word.trim_start_matches('v').split('+').next()?;
     let numbers: Option<Vec<u32>> = numbers.split('.').map(|number| number.parse().ok()).collect();

@@ -1,7 +1,7 @@
 //! DEL with a path that leads to another container: the number of a process, or the name of a namespace, was given again.
 //!
 //! The other container keeps all that it has, with and without `prevResult`, in every version; and nothing of the deleted one
-//! stays, although its namespace lives on without a name. The reference cuts the other container off.
+//! stays, although its namespace exists on without a name. The reference disconnects the other container.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Network, PortMapping, Runtime, Sandbox, Spelling, State};

@@ -1,7 +1,7 @@
 //! What containers, the host and the outside reach, and under which source address.
 //!
 //! The network is Nomad's, the policy of FORWARD is DROP in both families, and Nomad's own ACCEPT
-//! stands in its admin chain, as on a host that also runs Docker. Every answer is asked for by
+//! is in its admin chain, as on a host that also runs Docker. Every answer is asked for by
 //! TCP and by UDP. The sources that servers see are the reference's: operators write firewalls
 //! by them.
 

@@ -1,4 +1,4 @@
-//! Only root can read what the plugins keep below `/run`, whoever started them, and root in a container cannot reach
+//! Only root can read the plugins' files below `/run`, whatever started the plugins, and root in a container cannot reach
 //! it. Containers also work on a host where nothing can be kept there.
 
 use std::fs::{self, Permissions};
@@ -106,7 +106,7 @@ fn what_an_earlier_release_has_left_open_is_closed() {
     stage.call(Verb::Del, &[]);
 }
 
-/// Whoever may not pass the folders does not come to the files.
+/// The permissions of the folders protect the files.
 #[test]
 fn folders_that_were_opened_are_closed_by_the_next_add() {
     let mut stage = Stage::new();
@@ -181,7 +181,7 @@ fn no_pipe_is_waited_for() {
     }
 }
 
-/// Whoever could write there once may have left links to root's files.
+/// A user who could write there earlier may have left links to root's files.
 #[test]
 fn no_link_is_followed() {
     let mut stage = Stage::new();

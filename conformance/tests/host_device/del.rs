@@ -33,7 +33,7 @@ const OF_THE_INTERFACE: [(&str, Before); 4] = [
 ];
 
 /// Requires that DEL, twice, gives everything back after something was done to the machine.
-fn gives_back(before_del: impl Fn(&mut ListHost, &Container, Attachment) -> Attachment) {
+fn moves_back(before_del: impl Fn(&mut ListHost, &Container, Attachment) -> Attachment) {
     let mut host = host(addressed());
     let before = host.state();
     let (container, attachment) = host.add("id1");
@@ -50,9 +50,9 @@ fn gives_back(before_del: impl Fn(&mut ListHost, &Container, Attachment) -> Atta
 fn del_gives_the_interface_back_as_it_was_and_comes_twice() {
     let living = Loss::ALL.into_iter().filter(|loss| !loss.ends_the_namespace() && *loss != Loss::Interface);
     for_each(living.map(|loss| (loss, loss)), |loss| {
-        gives_back(|_, container, request| loss.strike(container, request))
+        moves_back(|_, container, request| loss.strike(container, request))
     });
-    for_each(OF_THE_INTERFACE, |before_del| gives_back(before_del));
+    for_each(OF_THE_INTERFACE, |before_del| moves_back(before_del));
 }
 
 /// A virtual interface is destroyed by the kernel; its lease must not stay.
@@ -124,7 +124,7 @@ fn the_interface_of_another_container_stays() {
 }
 
 #[test]
-fn del_takes_back_what_a_killed_add_has_moved() {
+fn del_restores_what_a_killed_add_has_moved() {
     let host = host(addressed());
     let before = host.state();
     let container = host.sandbox.container("id1");
@@ -138,7 +138,7 @@ fn del_takes_back_what_a_killed_add_has_moved() {
 }
 
 #[test]
-fn gc_gives_back_what_no_valid_attachment_has() {
+fn gc_releases_what_no_valid_attachment_has() {
     let mut list = addressed();
     list["cniVersion"] = json!("1.1.0");
     let host = host(list);

@@ -86,7 +86,7 @@ fn a_device_that_a_program_drives_has_no_interface_to_move() {
 }
 
 #[test]
-fn a_device_without_an_interface_is_told() {
+fn a_device_without_an_interface_is_reported() {
     let cases = [
         ("no driver", (json!({"pciBusID": "0000:08:00.0"}), "no net directory under pci device 0000:08:00.0")),
         ("no device", (json!({"pciBusID": "0000:99:00.0"}), "no net directory under pci device 0000:99:00.0")),

@@ -126,7 +126,7 @@ fn gc_gives_a_card_its_name_back() {
 
 /// A bond has the address of its first port.
 #[test]
-fn the_port_of_a_bond_is_taken_by_its_address_and_given_back() {
+fn the_port_of_a_bond_is_taken_by_its_address_and_moved_back() {
     on_a_kernel_with(Feature::Hardware, || {
         let host = Host::new(json!({"hwaddr": MAC}));
         host.first(&["ip", "link", "add", "bond7", "type", "bond"]);

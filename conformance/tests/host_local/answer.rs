@@ -17,7 +17,7 @@ fn pool(keys: &Value) -> Pool {
 
 /// Host bits included: it is the caller who installs them.
 #[test]
-fn routes_are_told_as_they_are_written() {
+fn routes_are_in_the_result_as_they_are_written() {
     let routes = json!([
         {"dst": "0.0.0.0/0"},
         {"dst": "10.9.0.7/16", "gw": "10.1.2.9"},

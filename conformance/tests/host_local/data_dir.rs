@@ -53,7 +53,7 @@ fn a_symbolic_link_to_the_folder_is_followed() {
     assert!(Path::new("/run/net1/10.1.2.2").exists());
 }
 
-/// Whoever owns the folder could have root overwrite any file. Go writes the last reserved address over it.
+/// Otherwise the owner of the folder could make root overwrite any file. The reference overwrites it with the last reserved address.
 #[test]
 fn a_symbolic_link_in_the_folder_is_not_written_through() {
     for link in ["last_reserved_ip.0", "lock", ".cni-plugins-rs", ".cni-plugins-rs/stamp"] {

@@ -128,7 +128,7 @@ fn the_search_goes_on_behind_the_address_given_last_and_round() {
 }
 
 #[test]
-fn the_search_begins_anew_when_the_address_given_last_is_not_known() {
+fn the_search_begins_again_when_the_address_given_last_is_not_known() {
     let contents = [
         ("none", None),
         ("empty", Some("")),

@@ -31,7 +31,7 @@ fn an_address_is_given_again_when_its_container_cannot_have_outlived_the_reboot(
 }
 
 /// A machine that was cloned from the same image has the same machine-id, and another boot: its containers live. ramfs
-/// stands for a file system that comes over a network, which no plugin can tell from it.
+/// is like a network file system, which no plugin can distinguish from it.
 #[test]
 fn on_a_disk_that_another_machine_may_share_a_lease_is_nobody_elses() {
     let pool = pool_on("ramfs");

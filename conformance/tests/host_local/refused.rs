@@ -215,7 +215,7 @@ fn del_releases_whatever_became_of_the_configuration() {
 
 /// The value's place is told, since there may be many.
 #[test]
-fn a_text_that_cannot_be_read_is_told_with_its_place() {
+fn a_text_that_cannot_be_read_is_reported_with_its_place() {
     let ok = json!({"subnet": "10.1.2.0/24"});
     let cases = [
         (

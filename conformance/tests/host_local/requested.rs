@@ -131,7 +131,7 @@ fn an_address_that_is_no_address_is_named_with_its_place() {
 
 /// In Go the choice between two of one set is random.
 #[test]
-fn what_cannot_be_given_is_refused_and_all_given_back() {
+fn an_unavailable_address_is_refused_and_the_others_are_released() {
     let cases = [
         ("the gateway", ("10.1.2.1", "failed to allocate for range 0: requested ip 10.1.2.1 is subnet's gateway")),
         (

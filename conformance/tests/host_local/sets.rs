@@ -37,7 +37,7 @@ fn the_runtimes_sets_suffice() {
 }
 
 #[test]
-fn empty_and_null_lists_of_the_runtime_are_none() {
+fn empty_and_null_lists_of_the_runtime_are_ignored() {
     let given: [(&str, Value); 4] = [
         ("null", json!(null)),
         ("empty", json!({})),
@@ -52,7 +52,7 @@ fn empty_and_null_lists_of_the_runtime_are_none() {
 
 /// All or nothing, and the container that has all keeps it.
 #[test]
-fn when_one_set_is_exhausted_the_others_are_given_back() {
+fn when_one_set_is_exhausted_the_others_are_released() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["10.1.3.0/30"], &["fd00:1::/64"]]);
     pool.add("a");
     let before = leases();

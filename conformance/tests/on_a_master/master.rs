@@ -50,7 +50,7 @@ fn a_master_in_the_container_is_looked_for_there() {
 
 // The reference's ipvlan says that it cannot rename a link that is not there.
 #[test]
-fn a_master_in_the_container_that_cannot_have_the_link_is_told() {
+fn a_master_in_the_container_that_cannot_have_the_link_is_reported() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
         let world = World::new(kind);
         let list = world.network(&json!({"linkInContainer": true, "master": "lo"}));

@@ -55,7 +55,7 @@ impl Sides {
     }
 }
 
-/// Without indices, and addresses that are drawn by lot or follow from such; and without the length of the queue, which
+/// Without indices, random addresses and those derived from them, and without the length of the queue, which
 /// v1.1.1 sets to 0 and later releases leave to the kernel.
 fn normal(text: &str) -> String {
     let text = text.replace(" qlen 1000", "").replace('\\', " ");
@@ -68,7 +68,7 @@ fn normal(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A result without what is drawn by lot. v1.1.1 prints 1.0.0 with an empty `dns`.
+/// A result without random values. v1.1.1 prints 1.0.0 with an empty `dns`.
 fn told(mut result: Value) -> Value {
     result["interfaces"][0]["mac"] = json!("RANDOM");
     if result["dns"] == json!({}) {

@@ -53,7 +53,7 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
     }
 }
 
-/// The reference asks IPAM first, and stops when that fails; so the link lives on with the address.
+/// The reference calls IPAM first, and stops if that fails, so link and address stay.
 #[test]
 fn the_pair_is_gone_before_the_address_is_released_even_if_that_fails() {
     let answer = r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]}"#;

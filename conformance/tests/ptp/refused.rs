@@ -36,7 +36,7 @@ fn what_the_kernel_refuses_leaves_nothing() {
 
 /// The reference installs a default route on the link, and fails on the host.
 #[test]
-fn an_address_without_a_gateway_is_given_back() {
+fn an_address_without_a_gateway_is_released() {
     let host = ListHost::new(fixed(&json!([{"address": "10.1.2.5/24"}]), &json!([{"dst": "0.0.0.0/0"}])));
     let before = state(&host);
     host.try_to_add("id1").expect_error("ptp", 7, "the IPAM plugin gives 10.1.2.5/24 no gateway");
@@ -45,7 +45,7 @@ fn an_address_without_a_gateway_is_given_back() {
 
 /// Where the reference leaves the lease, or the veth.
 #[test]
-fn an_answer_that_cannot_be_applied_is_given_back() {
+fn an_answer_that_cannot_be_applied_is_released() {
     let answers = [
         ("no address", (r#"{"cniVersion": "1.0.0", "ips": []}"#, "IPAM plugin returned missing IP config")),
         ("a version of the future", (r#"{"cniVersion": "9.9.9"}"#, "returned an invalid result")),

@@ -38,7 +38,7 @@ fn del_needs_nothing_of_the_configuration() {
     }
 }
 
-/// The reference makes an empty file of the path, which every other plugin's DEL then takes for a broken namespace.
+/// The reference makes an empty file of the path, which DEL of every other plugin then treats as a broken namespace.
 #[test]
 fn whatever_was_lost_del_succeeds_twice_and_makes_no_file() {
     for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {

@@ -37,7 +37,7 @@ fn an_address_of_an_unknown_interface_is_refused() {
 }
 
 #[test]
-fn a_table_that_is_none_is_refused() {
+fn an_invalid_table_is_refused() {
     let routed = Routed::new();
     for table in [json!(0), json!(-1), json!(4_294_967_296_i64)] {
         let text = format!("invalid table {table} (must be between 1 and 4294967295)");

@@ -19,7 +19,7 @@ impl Deref for Routed {
     }
 }
 
-/// What the plugins before have told of `net1`.
+/// The result of the plugins before, for `net1`.
 pub fn ips() -> Value {
     json!([
         {"address": "10.91.0.2/24", "gateway": "10.91.0.1", "interface": 1},

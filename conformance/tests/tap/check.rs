@@ -32,7 +32,7 @@ fn each_thing_that_carries_traffic_is_missed() {
 }
 
 #[test]
-fn a_device_for_somebody_else_is_told() {
+fn a_device_for_somebody_else_is_reported() {
     let mut host = ListHost::new(addressed(&json!({"owner": 1000})));
     let (_container, attachment) = host.add("id1");
     host.list["plugins"][0]["owner"] = json!(1001);

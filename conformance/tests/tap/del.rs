@@ -70,7 +70,7 @@ fn del_removes_a_device_whose_mac_address_has_changed() {
     });
 }
 
-/// The reference asks IPAM first, and stops when that fails; so the device lives on with the address.
+/// The reference calls IPAM first, and stops if that fails, so device and address stay.
 #[test]
 fn the_device_is_gone_before_the_address_is_released_even_if_that_fails() {
     let answer = r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]}"#;

@@ -105,7 +105,7 @@ fn a_second_add_with_another_data_dir_moves_the_file() {
     assert_eq!((tuned.properties().mtu, file("/run/b/c1_eth0.json")), (1500, None));
 }
 
-/// Whoever may write into the folder could send root's words elsewhere by a link.
+/// Otherwise a user who can write into the folder could redirect root's output by a link.
 #[test]
 fn a_link_in_its_place_is_not_followed() {
     let tuned = Tuned::new();

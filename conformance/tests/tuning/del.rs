@@ -107,7 +107,7 @@ fn whatever_was_lost_the_files_go_and_del_comes_twice() {
 }
 
 #[test]
-fn without_the_file_del_succeeds_and_parameters_are_set_back() {
+fn without_the_file_del_succeeds_and_parameters_are_restored() {
     for broken in [Some("{\n \"mtu\": 15"), Some(""), Some("[]"), Some("{\"mac\": \"zz\", \"mtu\": -1}"), None] {
         let tuned = with_folder();
         let parameter = tuned.parameter("net/core/somaxconn");
@@ -122,9 +122,9 @@ fn without_the_file_del_succeeds_and_parameters_are_set_back() {
     }
 }
 
-/// A member that cannot be set back does not keep the others; the file stays for the next DEL.
+/// A property that cannot be restored does not prevent the others; the file stays for the next DEL.
 #[test]
-fn what_can_be_set_back_is_set_back() {
+fn every_property_that_can_be_restored_is_restored() {
     let tuned = with_folder();
     tuned.succeeds(&[Add], &everything());
     fs::write(BACKUP, "{\n \"mac\": \"01:00:5e:00:00:01\",\n \"mtu\": 1500,\n \"txQLen\": 1000\n}")

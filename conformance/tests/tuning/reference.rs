@@ -1,4 +1,4 @@
-//! What the reference has tuned is ours to set back, and the other way round.
+//! Our DEL restores what the reference has changed, and the reference's DEL what we have changed.
 
 use std::io::{Write, stderr};
 use std::path::PathBuf;

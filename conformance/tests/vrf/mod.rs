@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// The links, and the interface's addresses without what the kernel makes up for it.
+    /// The links, and the interface's addresses without what the kernel generates for it.
     fn state(&self) -> (String, Vec<String>) {
         (self.links(), Network::observe(&self.container).addresses_of("net1"))
     }
@@ -101,7 +101,7 @@ fn the_interface_moves_with_its_addresses_and_routes() {
         assert_eq!(machine.routes("main"), [""; 0]);
         let addresses = machine.inside("ip -o address show dev net1");
         assert!(addresses.contains("10.91.0.2/24"), "{addresses}");
-        // The kernel's own link-local address is made anew, and may still be tentative.
+        // The kernel generates the link-local address again, which may still be tentative.
         let moved = addresses.lines().find(|line| line.contains("fd00:91::2/64"));
         assert!(moved.is_some_and(|line| !line.contains("tentative")), "{addresses}");
     });
@@ -252,7 +252,7 @@ fn del_takes_away_what_a_killed_add_made() {
 
 /// One machine for all: an ADD that fails leaves what was before.
 #[test]
-fn an_add_takes_back_whatever_call_fails() {
+fn an_add_is_rolled_back_whichever_call_fails() {
     on_a_kernel_with(Feature::VrfLinks, || {
         let machine = Machine::new();
         // Nobody waits for other owners of the addresses, a second each time.

@@ -8,7 +8,7 @@ use cni_model::traffic::{RootQdisc, Shaper};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 const BOTH: &str = r#""ingressRate":8000000,"ingressBurst":80000,"egressRate":16000000,"egressBurst":160000"#;
 const SEND: &str = r#""egressRate":16000000,"egressBurst":160000"#;
@@ -68,7 +68,7 @@ fn redirects(link: &str, host: &mut FakeHost) -> Vec<u32> {
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
     let before = host.state();
-    let error = told(caller.add(&Bandwidth, host).expect_err("refused"));
+    let error = error_parts(caller.add(&Bandwidth, host).expect_err("refused"));
     assert_eq!(host.state(), before);
     error
 }
@@ -328,7 +328,7 @@ fn an_ifb_of_the_reference_that_another_interface_uses_is_left_to_it() {
     assert_eq!(host.state(), first);
 }
 
-/// What limits it goes with the veth.
+/// The token bucket is deleted with the veth.
 #[test]
 fn del_leaves_the_limit_of_a_veth_that_is_not_known_to_be_its_own() {
     for (alias, is_left) in
@@ -344,7 +344,7 @@ fn del_leaves_the_limit_of_a_veth_that_is_not_known_to_be_its_own() {
     }
 }
 
-/// As a DEL of the reference leaves it, where the veth lives on.
+/// As DEL of the reference leaves it, if the veth still exists.
 #[test]
 fn a_redirect_to_a_link_that_is_gone_does_not_stay() {
     let mut host = machine();
@@ -463,7 +463,7 @@ fn gc_removes_the_ifbs_of_attachments_that_are_not_valid() {
 #[test]
 fn status_asks_for_the_links_that_the_limits_need() {
     let without = || machine().without_link_kind("ifb");
-    let error = told(caller(BOTH).status(&Bandwidth, &mut without()).expect_err("no ifb"));
+    let error = error_parts(caller(BOTH).status(&Bandwidth, &mut without()).expect_err("no ifb"));
     assert_eq!((error.0, error.1.as_str()), (50, "this kernel has no links of kind ifb, load their module"));
     for keys in ["", r#""ingressRate":8000000,"ingressBurst":80000"#] {
         caller(keys).status(&Bandwidth, &mut without()).expect("ready");

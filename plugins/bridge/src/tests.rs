@@ -107,7 +107,7 @@ fn an_add_that_fails_at_any_step_leaves_nothing() {
 
 /// The runtime has lost the first namespace, or the second network gives the interface the same name.
 #[test]
-fn a_second_add_that_is_taken_back_leaves_the_rules_of_the_first_one() {
+fn a_second_add_that_is_rolled_back_leaves_the_rules_of_the_first_one() {
     for keys in [WAYS[0], WAYS[1]] {
         let first = caller("ctr1", keys);
         let elsewhere = Caller { netns: netns("elsewhere"), ..first.clone() };
@@ -115,7 +115,7 @@ fn a_second_add_that_is_taken_back_leaves_the_rules_of_the_first_one() {
         for second in [elsewhere, network] {
             let host = &mut with_neighbour(&caller("neighbour", keys));
             host.set_container(&netns("elsewhere"), FakeContainer::Present(None));
-            lifecycle::assert_a_repeated_add_is_taken_back(&Bridge, host, &first, &second);
+            lifecycle::assert_a_repeated_add_is_rolled_back(&Bridge, host, &first, &second);
         }
     }
 }

@@ -152,36 +152,36 @@ fn left_since(before: &[String], sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn loopback_is_taken_back() {
+fn loopback_is_rolled_back() {
     assert_eq!(fail_at_every_step(&cni_loopback::Loopback, LOOPBACK), 1);
 }
 
 #[test]
-fn a_dual_stack_bridge_is_taken_back_from_every_step() {
+fn a_dual_stack_bridge_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step(&cni_bridge::Bridge, BRIDGE);
     assert!(steps > 25, "{steps} changes");
 }
 
 #[test]
-fn a_layer_two_bridge_is_taken_back_from_every_step() {
+fn a_layer_two_bridge_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step(&cni_bridge::Bridge, LAYER_TWO);
     assert!(steps > 8, "{steps} changes");
 }
 
 #[test]
-fn a_dual_stack_pair_is_taken_back_from_every_step() {
+fn a_dual_stack_pair_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step(&cni_ptp::Ptp, PTP);
     assert!(steps > 25, "{steps} changes");
 }
 
 #[test]
-fn a_device_of_the_host_is_given_back_from_every_step() {
+fn a_device_of_the_host_is_moved_back_from_every_step() {
     let steps = fail_at_every_step_after(add_device, &cni_host_device::HostDevice, HOST_DEVICE);
     assert!(steps > 12, "{steps} changes");
 }
 
 #[test]
-fn firewall_is_taken_back_from_every_step() {
+fn firewall_is_rolled_back_from_every_step() {
     for (backend, least) in [("iptables", 4), ("nftables", 3)] {
         let steps = fail_at_every_step(&cni_firewall::Firewall, &firewall(backend));
         assert!(steps >= least, "{backend}: {steps} changes");
@@ -189,26 +189,26 @@ fn firewall_is_taken_back_from_every_step() {
 }
 
 #[test]
-fn portmap_is_taken_back_from_every_step() {
+fn portmap_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step(&cni_portmap::Portmap, &portmap());
     assert!(steps >= 2, "{steps} changes");
 }
 
 #[test]
-fn macvlan_is_taken_back_from_every_step() {
+fn macvlan_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step_after(add_master, &cni_macvlan::Macvlan, MACVLAN);
     assert!(steps > 10, "{steps} changes");
 }
 
 #[test]
-fn tap_is_taken_back_from_every_step() {
+fn tap_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step(&cni_tap::Tap, &MACVLAN.replace("macvlan", "tap"));
     assert!(steps > 10, "{steps} changes");
 }
 
 /// The delegate's own steps are those of bridge.
 #[test]
-fn flannel_is_taken_back_from_every_step() {
+fn flannel_is_rolled_back_from_every_step() {
     let config = r#"{"cniVersion":"1.0.0","name":"net1","type":"flannel","delegate":{"bridge":"br1"}}"#;
     let steps = fail_at_every_step_after(write_lease, cni_builtin::plugin("flannel").expect("ours"), config);
     assert!(steps >= 2, "{steps} changes");
@@ -221,20 +221,20 @@ fn write_lease() {
 }
 
 #[test]
-fn tc_redirect_tap_is_taken_back_from_every_step() {
+fn tc_redirect_tap_is_rolled_back_from_every_step() {
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"tc-redirect-tap",{PREV_RESULT}}}"#);
     let steps = fail_at_every_step_after(add_interface, &cni_tc_redirect_tap::TcRedirectTap, &config);
     assert!(steps >= 5, "{steps} changes");
 }
 
 #[test]
-fn tuning_is_taken_back_from_every_step() {
+fn tuning_is_rolled_back_from_every_step() {
     let steps = fail_at_every_step_after(add_interface, &cni_tuning::Tuning, &tuning());
     assert!(steps >= 9, "{steps} changes");
 }
 
 #[test]
-fn sbr_is_taken_back_from_every_step() {
+fn sbr_is_rolled_back_from_every_step() {
     let result = r#""prevResult":{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"},{"address":"fd00:1::5/64"}]}"#;
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"sbr",{result}}}"#);
     let steps = fail_at_every_step_after(add_addressed_interface, &cni_sbr::Sbr, &config);
@@ -242,7 +242,7 @@ fn sbr_is_taken_back_from_every_step() {
 }
 
 #[test]
-fn bandwidth_is_taken_back_from_every_step() {
+fn bandwidth_is_rolled_back_from_every_step() {
     let limits = r#""ingressRate":8000000,"ingressBurst":160000,"egressRate":16000000,"egressBurst":160000"#;
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bandwidth",{limits},{PREV_RESULT}}}"#);
     let steps = fail_at_every_step_after(add_interface, &cni_bandwidth::Bandwidth, &config);
@@ -250,7 +250,7 @@ fn bandwidth_is_taken_back_from_every_step() {
 }
 
 #[test]
-fn consul_cni_is_taken_back_from_every_step() {
+fn consul_cni_is_rolled_back_from_every_step() {
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"consul-cni",{PREV_RESULT}}}"#);
     let steps = fail_at_every_step(&cni_consul_cni::ConsulCni, &config);
     assert!(steps >= 1, "{steps} changes");
@@ -278,7 +278,7 @@ const OWN_TEST: [&str; 16] = [
 
 /// By the configurations in the rows.
 #[test]
-fn every_other_plugin_is_taken_back_from_every_step() {
+fn every_other_plugin_is_rolled_back_from_every_step() {
     for plugin in cni_builtin::PLUGINS.iter().copied().filter(|plugin| !OWN_TEST.contains(&plugin.kind())) {
         let entry = cni_catalog::entry(plugin.kind()).expect("a row");
         if entry.kernel_link.is_some() {

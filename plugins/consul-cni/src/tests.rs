@@ -5,7 +5,7 @@ use cni_core::names::{ChainName, IfName};
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{self, assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 use super::*;
 
@@ -74,11 +74,11 @@ fn made(argument: &str) -> Result<String, Error> {
 }
 
 #[test]
-fn a_second_add_that_is_taken_back_leaves_the_redirection_of_the_first_one() {
+fn a_second_add_that_is_rolled_back_leaves_the_redirection_of_the_first_one() {
     let without_dns = r#"{"ProxyUserID":"101","ProxyInboundPort":25019}"#;
     for argument in [NOMAD, without_dns] {
-        lifecycle::assert_a_repeated_add_is_taken_back(&ConsulCni, &mut machine(), &caller(NOMAD), &caller(argument));
-        lifecycle::assert_a_repeated_add_is_taken_back(&ConsulCni, &mut machine(), &caller(argument), &caller(NOMAD));
+        lifecycle::assert_a_repeated_add_is_rolled_back(&ConsulCni, &mut machine(), &caller(NOMAD), &caller(argument));
+        lifecycle::assert_a_repeated_add_is_rolled_back(&ConsulCni, &mut machine(), &caller(argument), &caller(NOMAD));
     }
 }
 
@@ -194,7 +194,7 @@ fn a_second_add_puts_its_own_rules_in_place_of_the_first_ones() {
 }
 
 #[test]
-fn check_misses_every_rule_and_minds_their_order() {
+fn check_misses_every_rule_and_compares_their_order() {
     let caller = caller(NOMAD);
     let lines: Vec<&str> = NOMADS_RULES.lines().collect();
     for line in lines.iter().filter(|line| line.starts_with("-A")) {
@@ -242,11 +242,13 @@ fn without_prev_result_add_works_and_check_does_not() {
 fn kubernetes_is_refused_with_what_to_use_instead() {
     let pod = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=abc";
     let mut host = machine();
-    let (code, message, details) = told(caller(NOMAD).with_args(pod).add(&ConsulCni, &mut host).expect_err("refused"));
+    let (code, message, details) =
+        error_parts(caller(NOMAD).with_args(pod).add(&ConsulCni, &mut host).expect_err("refused"));
     assert_eq!((code, message.as_str()), (2, "pod default/web-0: Kubernetes annotations are not supported"));
     assert!(details.contains("consul-k8s"), "{details}");
     for args in ["", "IgnoreUnknown=1;K8S_POD_NAME=web-0", "CONSUL_IPTABLES_CONFIG="] {
-        let (code, message, details) = told(caller(NOMAD).with_args(args).add(&ConsulCni, &mut host).expect_err(args));
+        let (code, message, details) =
+            error_parts(caller(NOMAD).with_args(args).add(&ConsulCni, &mut host).expect_err(args));
         assert_eq!((code, message.as_str()), (4, "not running in a pod, namespace and pod should have values"));
         assert!(details.contains("CONSUL_IPTABLES_CONFIG"), "{details}");
     }

@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_not_a_record_of_this_format_is_told() {
+    fn what_is_not_a_record_of_this_format_is_reported() {
         let said = |text: &[u8]| LeaseRecord::parse(text).expect_err("no record").to_string();
         assert_eq!(said(br#"{"format":2}"#), "the record of a lease is of format 2, which is not known");
         for torn in [&b""[..], b"{", br#"{"format":1}"#, br#"{"format":1,"key":7}"#] {

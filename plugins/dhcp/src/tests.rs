@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use cni_core::version::Version;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use grant::{Grant, GrantedRoute};
 use proptest::prelude::*;
 use protocol::{DaemonAnswer, DaemonRefusal, Operation, Reason};
@@ -155,7 +155,7 @@ fn what_cannot_be_used_is_refused_before_the_daemon_is_asked() {
         ),
     ] {
         let mut host = machine();
-        let (code, said, _) = told(caller.add(&Dhcp, &mut host).expect_err("refused"));
+        let (code, said, _) = error_parts(caller.add(&Dhcp, &mut host).expect_err("refused"));
         assert!(code == 7 && said.starts_with(text), "{code} {said}");
         assert_eq!(host.daemon.asked, [""; 0]);
     }
@@ -208,7 +208,7 @@ fn without_a_daemon_add_check_and_status_say_so() {
         (caller.check(&Dhcp, &mut host), 104),
         (caller.status(&Dhcp, &mut host), 50),
     ] {
-        let (number, text, details) = told(error.expect_err("no daemon"));
+        let (number, text, details) = error_parts(error.expect_err("no daemon"));
         assert_eq!((number, text.as_str()), (code, says));
         assert!(details.contains("start it by \"dhcp daemon\""), "{details}");
     }
@@ -220,12 +220,12 @@ fn check_asks_for_the_address_of_the_result() {
     let caller = caller().after_add(&Dhcp, &mut host);
     caller.check(&Dhcp, &mut host).expect("CHECK");
     host.daemon.held.insert("c1/lan/eth0".to_owned(), "10.1.2.6".to_owned());
-    let (code, text, _) = told(caller.check(&Dhcp, &mut host).expect_err("another address"));
+    let (code, text, _) = error_parts(caller.check(&Dhcp, &mut host).expect_err("another address"));
     assert_eq!((code, text.as_str()), (100, "error calling DHCP daemon: no such lease"));
 }
 
 #[test]
-fn gc_gives_back_what_the_list_does_not_have() {
+fn gc_releases_what_the_list_does_not_have() {
     let mut host = machine();
     caller().add(&Dhcp, &mut host).expect("ADD");
     let list = |entries: &str| {
@@ -242,7 +242,7 @@ proptest! {
     /// Whatever the keys say, ADD refuses one by its name and asks nobody, or leases an address that passes CHECK; DEL
     /// leaves what was there before.
     #[test]
-    fn any_configuration_leases_an_address_that_del_gives_back_or_is_refused(
+    fn any_configuration_leases_an_address_that_del_releases_or_is_refused(
         option in prop_oneof!["[0-9]{1,3}", Just("host-name".to_owned()), "[a-z-]{1,9}"],
         value in "[a-z]{0,300}", skip: bool, priority: i64,
     ) {

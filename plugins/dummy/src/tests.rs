@@ -6,10 +6,10 @@ use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
     assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"dummy","ipam":{"type":"static"}}"#;
 
@@ -25,7 +25,7 @@ fn machine() -> FakeHost {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
-    told(caller.add(&Dummy, host).expect_err("refused"))
+    error_parts(caller.add(&Dummy, host).expect_err("refused"))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_name_that_the_link_cannot_have_is_refused_before_ipam_is_asked() {
 }
 
 #[test]
-fn an_answer_without_addresses_is_given_back() {
+fn an_answer_without_addresses_is_released() {
     let mut host = machine().with_ipam("{}");
     let before = host.state();
     assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
@@ -110,7 +110,7 @@ fn the_configurations_dns_takes_the_place_of_ipams() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of dummy"),
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
         (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),

@@ -139,7 +139,7 @@ pub enum ConfigError {
     /// `iptablesAdminChainName` is no name for a chain.
     #[error("invalid iptablesAdminChainName {name:?}")]
     AdminChainName { name: String },
-    /// `iptablesAdminChainName` is no word that `nft` takes for a chain.
+    /// `iptablesAdminChainName` is not a valid name of a chain for `nft`.
     #[error("invalid iptablesAdminChainName {name:?} for backend \"nftables\"")]
     AdminChainWord { name: String },
     /// `iptablesAdminChainName` is the name of something else.

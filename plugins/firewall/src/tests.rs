@@ -7,7 +7,7 @@ use cni_core::names::NetworkName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::iptables::IptablesTable;
-use cni_testkit::{FakeHost, REFUSAL, lifecycle, told};
+use cni_testkit::{FakeHost, REFUSAL, error_parts, lifecycle};
 use proptest::prelude::*;
 
 mod firewalld;
@@ -175,7 +175,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let want = (100, message.to_owned(), format!("this fails: iptables -t filter -C {rule}"));
-        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
+        assert_eq!(error_parts(caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
     }
     let bare = &mut FakeHost::default();
@@ -287,7 +287,7 @@ fn status_reads_the_table_once_and_refuses_what_add_would() {
     };
     assert_eq!(machine.iptables_cost(|machine| status("", machine).expect("available")), (0, 1));
     let error = status(r#","ingressPolicy":"bogus""#, machine).expect_err("refused");
-    assert_eq!(told(error).1, r#"unknown ingress policy: "bogus""#);
+    assert_eq!(error_parts(error).1, r#"unknown ingress policy: "bogus""#);
 }
 
 /// What holds the rules, whether firewalld runs, and whether there is an ingress policy.

@@ -171,10 +171,10 @@ pub fn data_dir_for_del(request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_testkit::{request, told};
+    use cni_testkit::{error_parts, request};
 
     fn load(keys: &str) -> Result<Config, (u32, String, String)> {
-        Config::load(&request("ADD", &[], &format!(r#"{{"name":"n","type":"flannel",{keys}}}"#))).map_err(told)
+        Config::load(&request("ADD", &[], &format!(r#"{{"name":"n","type":"flannel",{keys}}}"#))).map_err(error_parts)
     }
 
     #[test]

@@ -123,14 +123,14 @@ fn unreadable(error: &Error) -> LeaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_testkit::{FakeHost, told};
+    use cni_testkit::{FakeHost, error_parts};
 
     fn load(text: Option<&str>) -> Result<SubnetLease, (u32, String, String)> {
         let mut host = FakeHost::new();
         if let Some(text) = text {
             host.administrators_files.insert("/l".into(), text.to_owned());
         }
-        SubnetLease::load("/l", &mut host).map_err(told)
+        SubnetLease::load("/l", &mut host).map_err(error_parts)
     }
 
     fn texts(cidrs: &[Cidr]) -> Vec<String> {

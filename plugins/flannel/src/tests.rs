@@ -8,7 +8,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"cbr0","type":"flannel","delegate":{"isDefaultGateway":true}}"#;
 const LEASE: &str =
@@ -110,7 +110,7 @@ fn an_invalid_result_of_the_delegate_is_rolled_back() {
 fn without_a_lease_nothing_is_done_and_add_may_be_repeated() {
     let mut host = machine();
     set_lease(&mut host, None);
-    let (code, message, details) = told(caller().add(&Flannel, &mut host).expect_err("no lease"));
+    let (code, message, details) = error_parts(caller().add(&Flannel, &mut host).expect_err("no lease"));
     assert_eq!(code, 11);
     assert_eq!(
         message,
@@ -271,7 +271,7 @@ fn check_asks_the_delegate_with_the_result_and_finds_a_lease_that_has_changed() 
     set_lease(&mut host, None);
     with_result().check(&Flannel, &mut host).expect("the lease may be missing while the container runs");
     set_lease(&mut host, Some(&LEASE.replace("10.42.1.1", "10.42.7.1")));
-    let (code, message, _) = told(with_result().check(&Flannel, &mut host).expect_err("another lease"));
+    let (code, message, _) = error_parts(with_result().check(&Flannel, &mut host).expect_err("another lease"));
     let text = "10.42.1.5 is not in the lease of this host any more; /run/flannel/subnet.env has 10.42.7.0/24";
     assert_eq!((code, message.as_str()), (100, text));
     set_lease(&mut host, Some(LEASE));
@@ -284,7 +284,7 @@ fn check_without_file_needs_the_lease() {
     let mut host = machine();
     with_result().check(&Flannel, &mut host).expect("composed from the lease");
     set_lease(&mut host, None);
-    let (code, message, _) = told(with_result().check(&Flannel, &mut host).expect_err("nothing is known"));
+    let (code, message, _) = error_parts(with_result().check(&Flannel, &mut host).expect_err("nothing is known"));
     let text = "/var/lib/cni/flannel has no state of the container, and /run/flannel/subnet.env no lease";
     assert_eq!((code, message.as_str()), (100, text));
 }

@@ -56,7 +56,7 @@ pub enum Proof {
     Refuted,
 }
 
-/// Links that pass nothing to anybody: one made anew does what the old one did.
+/// Links that pass packets to nobody: a new one is as good as the old one.
 const INERT: [&str; 3] = ["dummy", "ifb", "vcan"];
 
 /// Compares a link with the record of ADD.

@@ -7,8 +7,8 @@ use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Step};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_testkit::lifecycle::assert_check_compares;
-use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
+use cni_testkit::lifecycle::{LinkChange, assert_check_compares};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts, lifecycle};
 
 mod devices;
 mod impostor;
@@ -257,7 +257,7 @@ fn the_link_is_looked_for_in_the_namespace_of_add_too() {
 }
 
 #[test]
-fn a_name_that_is_taken_on_the_host_is_told_before_the_link_is_touched() {
+fn a_name_that_is_taken_on_the_host_is_reported_before_the_link_is_touched() {
     let mut host = machine();
     caller(ADDRESSED).add(&HostDevice, &mut host).expect("ADD");
     host.add_link(Ns::Host, Link { name: "ens1".to_owned(), ..Link::default() });
@@ -298,7 +298,7 @@ fn the_bridge_may_be_gone_when_the_link_comes_back() {
 }
 
 fn refused(keys: &str, host: &mut FakeHost) -> (u32, String, String) {
-    told(caller(keys).add(&HostDevice, host).expect_err("refused"))
+    error_parts(caller(keys).add(&HostDevice, host).expect_err("refused"))
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_configuration_that_cannot_be_used_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn a_link_that_is_not_there_is_told_with_the_references_words() {
+fn a_missing_link_is_reported_with_the_references_words() {
     for (keys, text) in [
         (r#""device":"ens9""#, "failed to find host device: Link not found"),
         (r#""device":"a-name-of-more-than-fifteen-bytes""#, "failed to find host device: Link not found"),
@@ -379,7 +379,7 @@ fn a_name_that_the_container_has_is_refused_before_the_link_is_touched() {
 
 #[test]
 fn check_names_what_is_not_as_add_left_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.up = false, "Interface eth0 in the container namespace is down"),
         (|link| link.mac = None, "Interface eth0 Mac MAC doesn't match container Mac: "),
         (|link| link.name = "other".to_owned(), "Interface name eth0 not found in the container namespace"),
@@ -388,7 +388,7 @@ fn check_names_what_is_not_as_add_left_it() {
 }
 
 #[test]
-fn gc_gives_back_what_no_valid_attachment_has() {
+fn gc_releases_what_no_valid_attachment_has() {
     for (container, back) in [("c1", false), ("other", true)] {
         for gone in [false, true] {
             let mut host = machine();

@@ -75,11 +75,13 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use crate::fake_request::request;
-    use cni_testkit::told;
+    use cni_testkit::error_parts;
 
     fn collected(args: &str, config: &str) -> Result<String, (u32, String, String)> {
         let request = request("ADD", &[("CNI_ARGS", args)], config);
-        collect(&request).map(|list| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")).map_err(told)
+        collect(&request)
+            .map(|list| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" "))
+            .map_err(error_parts)
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn an_invalid_configuration_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_taken_back_and_nothing_else() {
+fn a_result_that_cannot_be_written_is_undone_and_nothing_else() {
     let mut fixture = Fixture::new(SUBNET);
     fixture.container = "c0";
     assert_eq!(fixture.call("ADD").0, 0);

@@ -6,10 +6,10 @@ use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
     assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"ipvlan","master":"eno1","ipam":{"type":"static"}}"#;
@@ -46,7 +46,7 @@ fn machine() -> FakeHost {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.add(&Ipvlan, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Ipvlan, host).expect_err("refused"));
     (code, text)
 }
 
@@ -180,7 +180,7 @@ fn del_tries_link_and_ipam_even_if_one_fails() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of ipvlan"),
         (
             |link| link.child = Some(ChildKind::Ipvlan { mode: IpvlanMode::L3 }),
@@ -205,7 +205,8 @@ fn status_names_what_add_could_not_do_without() {
     let mut host = machine();
     caller().status(&Ipvlan, &mut host).expect("STATUS");
     assert_eq!(host.delegated(), ["static STATUS"]);
-    let code = |caller: &Caller, host: &mut FakeHost| told(caller.status(&Ipvlan, host).expect_err("it could not")).0;
+    let code =
+        |caller: &Caller, host: &mut FakeHost| error_parts(caller.status(&Ipvlan, host).expect_err("it could not")).0;
     assert_eq!(code(&caller(), &mut machine().without_link_kind("ipvlan")), 50);
     assert_eq!(code(&with(r#""Master":"eno7""#), &mut machine()), 50);
     host.change_link(Ns::Host, "eno1", |link| link.up = false);
@@ -229,8 +230,8 @@ proptest! {
         match caller.add(&Ipvlan, &mut host) {
             Ok(_) => prop_assert!(["l2", "l3", "l3s"].contains(&&*word) && mtu <= 65535),
             Err(error) => {
-                let told = error.to_string();
-                prop_assert!(told.contains(&format!("{word:?}")) || told.contains(&mtu.to_string()), "{}", told);
+                let message = error.to_string();
+                prop_assert!(message.contains(&format!("{word:?}")) || message.contains(&mtu.to_string()), "{message}");
                 prop_assert_eq!(host.state(), before.clone());
             }
         }

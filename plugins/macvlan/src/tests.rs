@@ -7,10 +7,10 @@ use cni_model::link::Link;
 use cni_model::plan::{ChildKind, MacvlanMode, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
     assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 
 const LAYER_TWO: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"macvlan","master":"eno1"}"#;
@@ -41,7 +41,7 @@ fn machine() -> FakeHost {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.add(&Macvlan, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Macvlan, host).expect_err("refused"));
     (code, text)
 }
 
@@ -143,7 +143,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
     }
     for keys in [r#""bcqueuelen":-1"#, r#""bcqueuelen":4294967296"#] {
-        let (code, _, details) = told(with(keys).add(&Macvlan, &mut machine()).expect_err("refused"));
+        let (code, _, details) = error_parts(with(keys).add(&Macvlan, &mut machine()).expect_err("refused"));
         assert!(code == 6 && details.contains("bcqueuelen"), "{code} {details}");
     }
 }
@@ -190,7 +190,7 @@ fn the_link_goes_before_its_address_when_add_fails() {
 }
 
 #[test]
-fn an_answer_without_addresses_is_given_back_and_the_link_removed() {
+fn an_answer_without_addresses_is_released_and_the_link_removed() {
     let mut host = machine().with_ipam("{}");
     let before = host.state();
     assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
@@ -260,7 +260,7 @@ fn del_tries_link_and_ipam_even_if_one_fails() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of macvlan"),
         (
             |link| link.child = Some(ChildKind::Macvlan { mode: MacvlanMode::Source, broadcast_queue: None }),
@@ -292,7 +292,7 @@ fn status_names_what_add_could_not_do_without() {
     layer_two().status(&Macvlan, &mut host).expect("STATUS");
     assert_eq!(host.delegated(), ["static STATUS"]);
     let status = |caller: &Caller, host: &mut FakeHost| {
-        let (code, text, _) = told(caller.status(&Macvlan, host).expect_err("it could not"));
+        let (code, text, _) = error_parts(caller.status(&Macvlan, host).expect_err("it could not"));
         (code, text)
     };
     let kind = (50, "this kernel has no links of kind macvlan, load their module".to_owned());

@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::iptables::IptablesTable;
-use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle, told};
+use cni_testkit::{FakeHost, FakeNftables, REFUSAL, error_parts, lifecycle};
 use proptest::prelude::*;
 
 mod contested;
@@ -73,7 +73,7 @@ fn dump(machine: &FakeHost, family: Family) -> String {
 }
 
 #[test]
-fn a_second_add_that_is_taken_back_leaves_what_the_first_one_made() {
+fn a_second_add_that_is_rolled_back_leaves_what_the_first_one_made() {
     let addresses = ["10.88.0.3/24", "fd00:88::3/64"];
     let other = r#"{"hostPort":8081,"containerPort":81,"protocol":"tcp"}"#;
     for keys in [r#""backend":"iptables""#, r#""backend":"nftables""#] {
@@ -81,7 +81,7 @@ fn a_second_add_that_is_taken_back_leaves_what_the_first_one_made() {
         for (mapping, addresses) in [(TCP_8080, &addresses[..]), (other, &addresses), (TCP_8080, &["10.88.0.4/24"])] {
             let second = Caller::new("ctr1", keys, mapping, addresses);
             let machine = &mut with_neighbour(keys);
-            lifecycle::assert_a_repeated_add_is_taken_back(&Portmap, machine, &first.0, &second.0);
+            lifecycle::assert_a_repeated_add_is_rolled_back(&Portmap, machine, &first.0, &second.0);
         }
     }
 }
@@ -92,9 +92,9 @@ fn a_prev_result_is_needed_even_without_mappings() {
         let caller = Caller::with("ctr1", "", &runtime, "null");
         let machine = &mut FakeHost::default();
         let details = "chain portmap behind the plugin that assigns addresses".to_owned();
-        let added = told(caller.add(machine).expect_err("refused"));
+        let added = error_parts(caller.add(machine).expect_err("refused"));
         assert_eq!(added, (7, "must be called as chained plugin".to_owned(), details.clone()));
-        let checked = told(caller.check(machine).expect_err("refused"));
+        let checked = error_parts(caller.check(machine).expect_err("refused"));
         assert_eq!(checked, (7, "Required prevResult missing".to_owned(), details));
         caller.del(machine).expect("DEL needs none");
     }
@@ -190,7 +190,7 @@ fn what_only_the_backend_can_judge_is_named_when_that_refuses() {
     let keys = r#""externalSetMarkChain":"NOPE","conditionsV6":["-s","10.0.0.0/8"]"#;
     let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
-    let (code, _, details) = told(caller.add(machine).expect_err("refused"));
+    let (code, _, details) = error_parts(caller.add(machine).expect_err("refused"));
     assert_eq!(code, 101);
     let notes = r#"; conditionsV6 is ["-s", "10.0.0.0/8"]; externalSetMarkChain is "NOPE""#;
     assert!(details.ends_with(notes), "{details}");
@@ -208,7 +208,7 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
     let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
     let machine = &mut FakeHost::default();
     machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
-    let (code, message, _) = told(caller.check(machine).expect_err("missing"));
+    let (code, message, _) = error_parts(caller.check(machine).expect_err("missing"));
     assert_eq!(code, 100);
     assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
 }
@@ -228,7 +228,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let (chain, words) = rule.split_once(' ').expect("chain");
         let message = format!("could not check ipv4 dnat: rule [{words}] in chain {chain} not found in table nat");
         let want = (100, message, format!("this fails: iptables -t nat -C {rule}"));
-        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
+        assert_eq!(error_parts(caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
         assert_eq!((machine.applied().len(), machine.netfilter.iptables.locks()), (0, 0));
     }
@@ -462,7 +462,7 @@ fn gc_and_status_need_the_programs_that_there_is_something_for() {
     gc(machine, "n1", &[]).expect("nothing to do");
     let details = "failed to locate iptables-restore: no such program in the directories of PATH: PATH=/bin";
     let want = (50, "table nat of iptables is not available".to_owned(), details.to_owned());
-    assert_eq!(told(status(machine).expect_err("not available")), want);
+    assert_eq!(error_parts(status(machine).expect_err("not available")), want);
 }
 
 fn mapping() -> impl Strategy<Value = String> {

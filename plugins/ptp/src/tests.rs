@@ -8,7 +8,7 @@ use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, Sysctl, SysctlNeed, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts, lifecycle};
 
 /// What of the keys makes another plan.
 const WAYS: [&str; 4] = [
@@ -109,7 +109,7 @@ fn the_result_has_both_ends_and_the_addresses_are_the_containers() {
 }
 
 #[test]
-fn ipv6_is_left_alone_where_there_is_no_such_address() {
+fn ipv6_is_unchanged_where_there_is_no_such_address() {
     let answer = r#"{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"}]}"#;
     let found = steps(&plain(), answer);
     let ipv6: Vec<_> = found.iter().filter(|step| step.contains("ipv6") && !step.contains("accept_ra")).collect();
@@ -232,7 +232,7 @@ fn del_goes_on_behind_whatever_fails() {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
-    told(caller.add(&Ptp, host).expect_err("refused"))
+    error_parts(caller.add(&Ptp, host).expect_err("refused"))
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_configuration_that_cannot_be_carried_out_is_refused_before_anything_is_done
 }
 
 #[test]
-fn an_answer_without_a_gateway_is_given_back_before_the_kernel_is_touched() {
+fn an_answer_without_a_gateway_is_released_before_the_kernel_is_touched() {
     let mut host = machine(r#"{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.5/24"}]}"#);
     let before = host.state();
     let text = "the IPAM plugin gives 10.1.2.5/24 no gateway, which ptp cannot do without".to_owned();
@@ -344,7 +344,7 @@ fn after_add(keys: &str) -> (FakeHost, Caller) {
 }
 
 fn checked(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.check(&Ptp, host).expect_err("changed"));
+    let (code, text, _) = error_parts(caller.check(&Ptp, host).expect_err("changed"));
     (code, text)
 }
 
@@ -410,7 +410,7 @@ fn check_finds_what_is_wrong_on_the_host() {
 }
 
 #[test]
-fn a_masquerade_that_others_removed_is_found_and_put_back() {
+fn a_masquerade_that_others_removed_is_found_and_restored() {
     for keys in &WAYS[1..] {
         let (mut host, caller) = after_add(keys);
         let complete = host.state();

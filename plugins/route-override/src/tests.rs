@@ -5,7 +5,7 @@ use cni_model::link::{Address, Link};
 use cni_model::plan::{NewRoute, Ns, Step};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn added(keys: &str) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn each_key_changes_its_routes() {
-    let texts = |(kernel, told): (Vec<String>, Vec<String>)| (kernel.join(", "), told.join(", "));
+    let texts = |(kernel, result): (Vec<String>, Vec<String>)| (kernel.join(", "), result.join(", "));
     let text = |keys| texts(added(keys));
     let same = |kernel: &str, told: &str| (kernel.to_owned(), told.to_owned());
     let before = "0.0.0.0/0 via 10.1.2.1, 10.8.0.0/16 via 10.1.2.9, ::/0 via fd00::1";
@@ -111,8 +111,9 @@ fn a_second_add_changes_nothing_and_del_restores_all() {
 #[test]
 fn check_names_the_route_unless_it_is_skipped() {
     let mut host = machine();
-    let message =
-        |keys: &str, host: &mut FakeHost| told(caller(keys).check(&RouteOverride, host).expect_err("a difference"));
+    let message = |keys: &str, host: &mut FakeHost| {
+        error_parts(caller(keys).check(&RouteOverride, host).expect_err("a difference"))
+    };
     assert_eq!(message(ALL, &mut host).1, "the route to 10.9.0.0/16 on eth0 is missing");
     let (code, text, _) = message(r#""flushgateway":true"#, &mut host);
     assert_eq!((code, text.as_str()), (100, "the route to 0.0.0.0/0 on eth0 is not removed"));
@@ -126,7 +127,7 @@ fn what_cannot_be_done_is_refused_before_any_change() {
     let refused = |caller: &Caller| {
         let mut host = machine();
         let before = host.state();
-        let (code, text, _) = told(caller.add(&RouteOverride, &mut host).expect_err("refused"));
+        let (code, text, _) = error_parts(caller.add(&RouteOverride, &mut host).expect_err("refused"));
         assert_eq!(host.state(), before);
         (code, text)
     };

@@ -64,7 +64,7 @@ impl InterfaceRouting {
             let moved = own.into_iter().filter(|route| !route.is_one_of_several);
             moved.for_each(|route| push_new(&mut routing.moved, route.clone()));
         }
-        // Whoever brings them back in this order has the networks before the next hops that are in them.
+        // In this order networks are restored before the next hops inside of them.
         routing.moved.sort_by_key(|route| route.gateway.is_some());
         routing
     }

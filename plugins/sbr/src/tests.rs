@@ -9,7 +9,7 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 const NETNS: &str = "/run/netns/c1";
 
@@ -76,7 +76,7 @@ fn rules(host: &FakeHost) -> Vec<String> {
 fn refused(caller: &Caller) -> (u32, String) {
     let mut host = machine();
     let before = host.state();
-    let (code, text, _) = told(caller.add(&Sbr, &mut host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Sbr, &mut host).expect_err("refused"));
     assert_eq!(host.state(), before);
     (code, text)
 }
@@ -216,7 +216,7 @@ fn whatever_step_of_del_fails_the_next_del_restores_everything() {
             assert_eq!((step, deleted.is_ok()), (14, true), "4 routes restored, 6 removed, 2 rules, and the record");
             break;
         }
-        let (code, text, _) = told(deleted.expect_err("a step failed"));
+        let (code, text, _) = error_parts(deleted.expect_err("a step failed"));
         assert!(code == 101 && text.starts_with("refused by the test"), "{code} {text}");
         dual().del(&Sbr, &mut host).expect("DEL again");
         assert_eq!(host.state(), before, "DEL failed at step {step}");
@@ -271,7 +271,7 @@ fn del_removes_the_rules_that_an_add_found_which_nobody_wrote_down() {
     }
 }
 
-/// Whoever has made it since the ADD that wrote its own down.
+/// It was added by others after the ADD that recorded its own.
 #[test]
 fn a_rule_that_is_not_in_the_record_stays() {
     let mut host = machine();

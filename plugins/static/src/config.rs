@@ -96,7 +96,7 @@ impl Config {
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam } = request.decode()?;
         let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
-        // The reference reads gateways with the rest of the configuration, whoever replaces the addresses.
+        // The reference reads gateways with the rest of the configuration, even if the addresses are replaced.
         for (index, keys) in addresses.iter().enumerate() {
             keys.gateway(index)?;
         }

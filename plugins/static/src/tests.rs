@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Config, FixedAddress};
-use cni_testkit::{FakeHost, told};
+use cni_testkit::{FakeHost, error_parts};
 use proptest::prelude::*;
 
 type Refused = (u32, String, String);
@@ -13,7 +13,7 @@ fn request(command: &str, args: &str, config: &str) -> Request {
 }
 
 fn addresses(args: &str, config: &str) -> Result<String, Refused> {
-    let config = Config::load(&request("ADD", args, config)).map_err(told)?;
+    let config = Config::load(&request("ADD", args, config)).map_err(error_parts)?;
     let text = |FixedAddress { cidr, gateway }: &FixedAddress| match gateway {
         Some(gateway) => format!("{cidr} via {gateway}"),
         None => cidr.to_string(),
@@ -131,7 +131,7 @@ fn old_versions_have_one_address_of_each_family() {
     let load = |version: &str| {
         let two = r#""ipam":{"addresses":[{"address":"10.0.0.2/24"},{"address":"10.1.0.2/24"}]}"#;
         let request = request("ADD", "", &format!(r#"{{"cniVersion":"{version}",{two}}}"#));
-        Config::load(&request).map(|config| config.addresses.len()).map_err(told)
+        Config::load(&request).map(|config| config.addresses.len()).map_err(error_parts)
     };
     let text = "CNI version 0.2.0 does not support more than 1 address per family";
     assert_eq!(load("0.2.0"), Err((7, text.to_owned(), String::new())));
@@ -141,7 +141,7 @@ fn old_versions_have_one_address_of_each_family() {
 fn check(config: &str, ips: &str) -> Result<(), Refused> {
     let config = format!(r#"{{{config},"prevResult":{{"cniVersion":"1.0.0","ips":[{ips}]}}}}"#);
     let request = request("CHECK", "", &config);
-    check::check(&request, &mut FakeHost::new()).map_err(told)
+    check::check(&request, &mut FakeHost::new()).map_err(error_parts)
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn check_wants_every_address_with_its_prefix_and_its_gateway() {
     }
     let without = request("CHECK", "", &with_one(""));
     let error = check::check(&without, &mut FakeHost::new()).expect_err("refused");
-    assert_eq!(told(error), (7, "Required prevResult missing".to_owned(), String::new()));
+    assert_eq!(error_parts(error), (7, "Required prevResult missing".to_owned(), String::new()));
 }
 
 proptest! {

@@ -7,10 +7,10 @@ use cni_model::link::Link;
 use cni_model::plan::{Ns, TapOptions as Device, TapQueues};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
     assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 
 const LAYER_TWO: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"tap","owner":1000}"#;
@@ -52,7 +52,7 @@ fn link(host: &mut FakeHost) -> Link {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.add(&Tap, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Tap, host).expect_err("refused"));
     (code, text)
 }
 
@@ -129,7 +129,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
     }
     for keys in [r#""owner":"root""#, r#""group":-1"#, r#""args":7"#, r#""prevResult":7"#] {
-        assert_eq!(told(with(keys).add(&Tap, &mut machine()).expect_err("refused")).0, 6, "{keys}");
+        assert_eq!(error_parts(with(keys).add(&Tap, &mut machine()).expect_err("refused")).0, 6, "{keys}");
     }
 }
 
@@ -156,7 +156,7 @@ fn a_failure_at_any_step_leaves_nothing() {
 }
 
 #[test]
-fn an_answer_without_addresses_is_given_back_and_the_device_removed() {
+fn an_answer_without_addresses_is_released_and_the_device_removed() {
     let mut host = machine().with_ipam("{}");
     let before = host.state();
     assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
@@ -213,7 +213,7 @@ fn del_tries_link_and_ipam_even_if_one_fails() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of tun"),
         (
             |link| link.tap = Some(Device { owner: Some(7), group: None, queues: TapQueues::One }),

@@ -10,7 +10,7 @@ use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, TapHe
 use cni_model::traffic::{FilterRank, RedirectPart};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made, find_missing, repair};
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 
 const NETNS: &str = "/run/netns/c1";
@@ -73,7 +73,7 @@ fn after_add(keys: &str, host: &mut FakeHost) -> Caller {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.add(&TcRedirectTap, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&TcRedirectTap, host).expect_err("refused"));
     (code, text)
 }
 
@@ -221,7 +221,8 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
 fn an_interface_and_a_result_are_needed() {
     let text = "no previous result was found, was this plugin chained with a previous one?".to_owned();
     assert_eq!(refused(&without_result(), &mut machine()), (7, text.clone()));
-    let (code, message, _) = told(without_result().check(&TcRedirectTap, &mut machine()).expect_err("no result"));
+    let (code, message, _) =
+        error_parts(without_result().check(&TcRedirectTap, &mut machine()).expect_err("no result"));
     assert_eq!((code, message), (7, text));
     let other = Caller { ifname: "eth9".to_owned(), ..with("") };
     let text = r#"failed to find redirect interface "eth9": did not find expected network device with name "eth9""#;
@@ -265,7 +266,7 @@ fn del_needs_neither_result_nor_arguments_nor_a_namespace() {
     host.set_container(NETNS, FakeContainer::Gone);
     with("").del(&TcRedirectTap, &mut host).expect("DEL");
     host.set_container(NETNS, FakeContainer::Closed);
-    assert_eq!(told(with("").del(&TcRedirectTap, &mut host).expect_err("closed")).0, 8);
+    assert_eq!(error_parts(with("").del(&TcRedirectTap, &mut host).expect_err("closed")).0, 8);
 }
 
 #[test]
@@ -383,7 +384,7 @@ fn check_names_what_is_not_as_add_made_it() {
         let caller = after_add(r#""owner":1000,"group":5"#, &mut host);
         caller.check(&TcRedirectTap, &mut host).expect("CHECK");
         change(&mut host);
-        let (code, message, details) = told(caller.check(&TcRedirectTap, &mut host).expect_err("changed"));
+        let (code, message, details) = error_parts(caller.check(&TcRedirectTap, &mut host).expect_err("changed"));
         assert!(code == 100 && message.contains(text) && details == hint, "{code} {message}: {details}");
     }
 }
@@ -434,7 +435,7 @@ fn check_needs_the_result_of_the_whole_list() {
         (&alone, r#"prevResult has no tap device of the virtual machine "c1""#),
     ] {
         let (code, message, _) =
-            told(with_result("", result).check(&TcRedirectTap, &mut host).expect_err("incomplete"));
+            error_parts(with_result("", result).check(&TcRedirectTap, &mut host).expect_err("incomplete"));
         assert_eq!((code, message.as_str()), (7, text));
     }
 }
@@ -455,12 +456,13 @@ fn status_says_what_the_kernel_lacks() {
     let status = |mut host: FakeHost| without_result().status(&TcRedirectTap, &mut host);
     status(machine()).expect("STATUS");
     let text = "/dev/net/tun does not exist, load the module tun".to_owned();
-    let (code, message, _) = told(status(FakeHost::new()).expect_err("no driver"));
+    let (code, message, _) = error_parts(status(FakeHost::new()).expect_err("no driver"));
     assert_eq!((code, message), (50, text));
     for (part, module) in
         [(RedirectPart::Ingress, "sch_ingress"), (RedirectPart::U32, "cls_u32"), (RedirectPart::Mirred, "act_mirred")]
     {
-        let (code, message, _) = told(status(machine().without_redirect_part(part)).expect_err("a part is missing"));
+        let (code, message, _) =
+            error_parts(status(machine().without_redirect_part(part)).expect_err("a part is missing"));
         assert_eq!((code, message), (50, format!("the kernel cannot redirect frames, load the module {module}")));
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_text_is_none_and_a_value_that_cannot_have_been_is_left_out() {
+    fn a_torn_text_is_ignored_and_an_impossible_value_is_left_out() {
         for text in ["", "{", "{\n \"mac\": \"ee:22", "[]", "7", "{\"mtu\": \"x\"}"] {
             parse(text).expect_err(text);
         }

@@ -7,10 +7,10 @@ use cni_model::link::Link;
 use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
     assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
 };
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 
 const CONFIG: &str =
@@ -39,7 +39,7 @@ fn machine() -> FakeHost {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = told(caller.add(&Vlan, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Vlan, host).expect_err("refused"));
     (code, text)
 }
 
@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     let without_ipam = Caller::new("c1", &CONFIG.replace(r#"{"type":"static"}"#, "{}"));
     let text = "vlan interface requires an IPAM configuration";
     assert_eq!(refused(&without_ipam, &mut machine()), (7, text.to_owned()));
-    assert_eq!(told(without_ipam.status(&Vlan, &mut machine()).expect_err("refused")).1, text);
+    assert_eq!(error_parts(without_ipam.status(&Vlan, &mut machine()).expect_err("refused")).1, text);
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn a_master_that_is_down_is_named() {
 }
 
 #[test]
-fn whoever_has_the_vlan_already_is_named_as_far_as_it_can_be_seen() {
+fn the_link_that_has_the_vlan_already_is_named_if_it_is_visible() {
     let mut host = machine();
     let eno1 = (&mut host as &mut dyn Host).link(Ns::Host, &IfName::parse("eno1").expect("a name"));
     let peer = eno1.expect("an answer").map(|link| link.index);
     let (kind, child) = (Some("vlan".to_owned()), Some(ChildKind::Vlan { id: 5 }));
     host.add_link(Ns::Host, Link { name: "eno1.5".to_owned(), kind, child, peer, ..Link::default() });
-    let error = told(caller().add(&Vlan, &mut host).expect_err("taken"));
+    let error = error_parts(caller().add(&Vlan, &mut host).expect_err("taken"));
     let details = "VLAN 5 of eno1 has the link eno1.5 beside it, and can have one alone";
     assert_eq!(error, (103, "failed to create vlan: file exists".to_owned(), details.to_owned()));
     with(r#""VlanId":6"#).add(&Vlan, &mut host).expect("another VLAN");
@@ -150,7 +150,7 @@ fn del_tries_link_and_ipam_even_if_one_fails() {
 
 #[test]
 fn check_names_what_is_not_as_add_made_it() {
-    let changes: &[(fn(&mut Link), &str)] = &[
+    let changes: &[LinkChange] = &[
         (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of vlan"),
         (|link| link.child = Some(ChildKind::Vlan { id: 6 }), "Interface eth0 is in VLAN 6, not 5"),
         (|link| link.mtu = 1300, "Interface eth0 has MTU 1300, not 1400"),
@@ -172,7 +172,8 @@ fn status_names_what_add_could_not_do_without() {
     let mut host = machine();
     caller().status(&Vlan, &mut host).expect("STATUS");
     assert_eq!(host.delegated(), ["static STATUS"]);
-    let code = |caller: &Caller, host: &mut FakeHost| told(caller.status(&Vlan, host).expect_err("it could not")).0;
+    let code =
+        |caller: &Caller, host: &mut FakeHost| error_parts(caller.status(&Vlan, host).expect_err("it could not")).0;
     assert_eq!(code(&caller(), &mut machine().without_link_kind("vlan")), 50);
     assert_eq!(code(&with(r#""Master":"eno7""#), &mut machine()), 50);
     host.change_link(Ns::Host, "eno1", |link| link.up = false);
@@ -190,8 +191,8 @@ proptest! {
             match caller.add(&Vlan, &mut host) {
                 Ok(_) => prop_assert!((0..=4094).contains(&id) && (0..=1500).contains(&mtu)),
                 Err(error) => {
-                    let told = error.to_string();
-                    prop_assert!(told.contains(&format!("VLAN ID {id}")) || told.contains(&format!("MTU {mtu}")), "{}", told);
+                    let message = error.to_string();
+                    prop_assert!(message.contains(&format!("VLAN ID {id}")) || message.contains(&format!("MTU {mtu}")), "{message}");
                     prop_assert_eq!(host.state(), before.clone());
                 }
             }

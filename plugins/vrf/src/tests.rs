@@ -7,7 +7,7 @@ use cni_model::plan::{LinkSetting, NewRoute, Ns, Step};
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::assert_add_is_all_or_nothing;
-use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
 const NETNS: &str = "/run/netns/c1";
 
@@ -53,7 +53,7 @@ fn is_routed(table: u32, host: &mut FakeHost) -> bool {
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
     let before = host.state();
-    let (code, text, _) = told(caller.add(&Vrf, host).expect_err("refused"));
+    let (code, text, _) = error_parts(caller.add(&Vrf, host).expect_err("refused"));
     assert_eq!(host.state(), before);
     (code, text)
 }
@@ -113,7 +113,7 @@ fn routes_stay_with_an_interface_that_cannot_leave_the_vrf() {
     red("net1").add(&Vrf, &mut host).expect("ADD");
     let before = host.state();
     host.fail_at(host.applied().len() + 2);
-    let (code, text, _) = told(red("net1").del(&Vrf, &mut host).expect_err("a step failed"));
+    let (code, text, _) = error_parts(red("net1").del(&Vrf, &mut host).expect_err("a step failed"));
     assert_eq!((code, text.as_str()), (101, "refused by the test: container: link set net1 nomaster"));
     assert_eq!(host.state(), before);
     red("net1").del(&Vrf, &mut host).expect("DEL");
@@ -163,7 +163,7 @@ fn what_cannot_be_done_is_refused() {
     }
     let lonely = red("net2").with_config(r#"{"cniVersion":"1.1.0","name":"n1","type":"vrf","vrfname":"red"}"#);
     assert_eq!(refused(&lonely, &mut host).1, "missing prevResult from earlier plugin");
-    let error = told(red("net1").status(&Vrf, &mut machine().without_link_kind("vrf")).expect_err("no kind"));
+    let error = error_parts(red("net1").status(&Vrf, &mut machine().without_link_kind("vrf")).expect_err("no kind"));
     assert_eq!((error.0, error.1.as_str()), (50, "this kernel has no links of kind vrf, load their module"));
 }
 

@@ -4,7 +4,7 @@ use cni_core::error::Failure as _;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_model::plan::NewRoute;
-use cni_testkit::{FakeHost, told};
+use cni_testkit::{FakeHost, error_parts};
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn without_a_name_it_is_the_link_of_the_default_route_of_ipv4_before_ipv6() {
 fn a_default_route_to_a_tunnel_is_passed_over() {
     let mut host = host();
     route(&mut host, "0.0.0.0/0", "tun0");
-    let error = told(of_default_route().find(&mut host).expect_err("no master"));
+    let error = error_parts(of_default_route().find(&mut host).expect_err("no master"));
     let details = "master is not given, and on the host the default route of IPv4 leads to no Ethernet link but tun0";
     assert_eq!(error, (7, "no default route interface found".to_owned(), details.to_owned()));
     route(&mut host, "::/0", "eno2");
@@ -69,7 +69,7 @@ fn without_any_default_route_there_is_no_master() {
     for half in ["0.0.0.0/1", "128.0.0.0/1"] {
         route(&mut host, half, "eno1");
     }
-    let error = told(of_default_route().find(&mut host).expect_err("no master"));
+    let error = error_parts(of_default_route().find(&mut host).expect_err("no master"));
     assert_eq!(error.1, "no default route interface found");
     assert_eq!(error.2, "master is not given, and the host has no default route");
 }

@@ -56,7 +56,7 @@ fn what_a_link_is_not_is_named() {
 }
 
 #[test]
-fn a_mac_is_compared_if_one_is_told_in_any_case() {
+fn a_mac_is_compared_if_the_result_has_one_in_any_case() {
     let compare = |told: &str| mac(&link("eth0"), &interface("eth0", told, NETNS)).map_err(|error| error.to_string());
     assert_eq!((compare(""), compare("02:00:00:00:00:0A")), (Ok(()), Ok(())));
     let other = "Interface eth0 Mac 02:00:00:00:00:0b doesn't match container Mac: 02:00:00:00:00:0a";
@@ -86,7 +86,7 @@ fn with_ips(told: &[&str]) -> CniResult {
 }
 
 #[test]
-fn every_address_that_is_told_must_be_there() {
+fn every_address_of_the_result_must_be_there() {
     let compare = |found: &[&str], told: &[&str]| {
         let (mut host, link) = host(found);
         addresses(&with_ips(told), &link, &mut host).map_err(|error| error.to_string())

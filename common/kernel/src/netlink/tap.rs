@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tap_is_told_from_a_tun_and_who_may_open_it_is_read() {
+    fn a_tap_is_distinguished_from_a_tun_and_who_may_open_it_is_read() {
         let owner = 1000_u32.to_ne_bytes();
         let many = TapOptions { owner: Some(1000), group: None, queues: TapQueues::Many };
         assert_eq!(read(&[(TYPE, &[2]), (OWNER, &owner), (MULTI_QUEUE, &[1])]), Some(many));

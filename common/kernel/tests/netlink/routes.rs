@@ -116,7 +116,7 @@ fn the_kernels_own_route_is_removed_and_no_other_to_the_same_network() {
 }
 
 #[test]
-fn a_route_to_exactly_an_address_is_told_from_one_to_its_network() {
+fn a_route_to_exactly_an_address_is_distinguished_from_one_to_its_network() {
     let mut host = Namespace::enter();
     let link = host.veth("eth0", "eth1").index;
     let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.links);

@@ -42,7 +42,7 @@ pub(super) fn create(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(),
     }
 }
 
-/// Gives the namespace a number, so that whoever makes another ipvlan on the master sees this one and its mode. The
+/// Gives the namespace a number, so that a plugin that makes another ipvlan on the master sees this one and its mode. The
 /// number is removed with the namespace.
 fn number_netns(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(), Error> {
     match host.socket_and_netns(new.master.ns, Some(new.ns))? {

@@ -182,7 +182,7 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSet
     let master = former_master(host.socket(ns)?, &before, setting)?;
     let undo = setting.undo(&before, master.as_ref());
     if let Err(error) = change(host, ns, &before, setting) {
-        return Err(set_back_if_changed(host, ns, &before, (setting, undo), error));
+        return Err(restore_if_changed(host, ns, &before, (setting, undo), error));
     }
     Ok(undo.map(|setting| Step::SetLink { ns, name: name.clone(), setting }))
 }
@@ -208,7 +208,7 @@ fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> R
 }
 
 /// Restores a property if it was changed although the kernel's answer was lost.
-fn set_back_if_changed(
+fn restore_if_changed(
     host: &mut LinuxHost,
     ns: Ns,
     before: &Link,

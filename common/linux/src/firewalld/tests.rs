@@ -61,7 +61,7 @@ fn a_source_that_is_refused_is_so_in_the_words_of_firewalld() {
 }
 
 #[test]
-fn a_source_that_gets_no_answer_is_taken_back_in_the_end() {
+fn a_source_that_gets_no_answer_is_rolled_back_in_the_end() {
     let (added, heard) = asking(FakeReply::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
     let error = added.expect_err("no answer");
     assert_eq!(describe(&error), (11, "failed to add the address 10.88.0.5/32 to trusted zone".to_owned()));

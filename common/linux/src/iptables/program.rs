@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_told_from_other_failures_with_the_same_status() {
+    fn a_held_lock_is_distinguished_from_other_failures_with_the_same_status() {
         let held = "Another app is currently holding the xtables lock. Stopped waiting after 1s.\n";
         let error = end(4, held).err().expect("locked");
         assert!(error.to_string().starts_with("gave up after 10s: the lock /run/xtables.lock is held by "), "{error}");

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_told_in_a_sentence() {
+    fn gaps_are_reported_in_a_sentence() {
         let mut gaps = Gaps::default();
         assert_eq!(gaps.text(), None);
         gaps.add("a");

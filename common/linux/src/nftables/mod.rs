@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_cannot_is_told_from_one_that_may_not_and_one_that_may_later() {
+    fn a_kernel_that_cannot_is_distinguished_from_one_that_may_not_and_one_that_may_later() {
         let failed = |number| match refused(number) {
             TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_absence()),
             TransactionError::Refused(error) => panic!("to be tried again: {error}"),

@@ -15,7 +15,7 @@ use super::all_kinds;
 use super::host::{Flavour, FlavourIptables, on, run};
 use super::wanted::{address, chain, dnat_chain, portmap};
 
-/// Whether a rule is of a kind that goes without the programs.
+/// Whether a rule can be written without the programs.
 fn is_native(rule: &IptablesRule) -> bool {
     let by_programs = |part: &Match| matches!(part, Match::Raw(_) | Match::Port(Proto::Sctp | Proto::Dccp, _));
     !rule.matches.iter().any(by_programs) && !matches!(rule.target, Target::Raw(_))

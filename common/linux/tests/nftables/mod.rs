@@ -265,7 +265,7 @@ fn a_users_words_take_nft_once_and_then_no_more() {
 }
 
 #[test]
-fn words_that_nft_refuses_change_nothing_and_are_told() {
+fn words_that_nft_refuses_change_nothing_and_are_reported() {
     alone(|| {
         let want = portmap(Family::V4, &["ip", "nonsense"]);
         let error = ensure(&mut NetlinkNftables::new(), &want).expect_err("refused");
@@ -447,7 +447,7 @@ fn a_refusal_names_the_change_and_the_kernels_word() {
 }
 
 #[test]
-fn a_chain_that_a_foreign_rule_leads_to_is_told_and_nothing_is_changed() {
+fn a_chain_that_a_foreign_rule_leads_to_is_reported_and_nothing_is_changed() {
     alone(|| {
         let mut nftables = nftables();
         ensure(&mut nftables, &spoof(1)).expect("ensured");

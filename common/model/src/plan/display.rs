@@ -95,7 +95,7 @@ impl Display for Step {
     }
 }
 
-/// A new link without its address, which is drawn by lot as a rule.
+/// A new link without its address, which is usually random.
 impl Display for NewLink {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { name, mac: _, mtu, if_present: _, kind } = self;

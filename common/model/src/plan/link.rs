@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_taken_back_to_what_was_there() {
+    fn a_setting_is_undone_to_what_was_there() {
         let before = Link {
             mac: Some(mac(1)),
             mtu: 1500,

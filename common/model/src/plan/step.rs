@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_anew_is_taken_away() {
+    fn what_was_made_again_is_taken_away() {
         let link = |if_present| Step::CreateLink {
             ns: Ns::Container,
             link: NewLink { name: name(), mac: None, mtu: None, if_present, kind: LinkKind::Dummy },
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_may_have_been_set_up_or_under_another_is_set_back() {
+    fn a_link_that_may_have_been_set_up_or_under_another_is_restored() {
         let set = |setting| Step::SetLink { ns: Ns::Container, name: name(), setting };
         assert_eq!(set(LinkSetting::Up).inverse_of_attempt(), Some(set(LinkSetting::Down)));
         assert_eq!(set(LinkSetting::Master(name())).inverse_of_attempt(), Some(set(LinkSetting::NoMaster)));

@@ -92,7 +92,7 @@ fn both_families_are_judged_alike() {
 }
 
 #[test]
-fn whose_an_address_is_is_asked_only_when_it_decides() {
+fn the_owner_of_an_address_is_asked_only_when_it_decides() {
     let asked = |_| Err("asked");
     let flow = Flow { to: socket("192.0.2.1:8080"), answered_by: socket("10.88.0.5:80") };
     let mapped = stale(PortChange::Mapped, &[port(None, 8080, "10.88.0.5:80")]);
@@ -104,7 +104,7 @@ fn whose_an_address_is_is_asked_only_when_it_decides() {
 }
 
 #[test]
-fn what_all_have_in_common_is_told() {
+fn what_all_have_in_common_is_reported() {
     let one = port(None, 53, "10.88.0.5:53");
     let other = port(Some("192.0.2.1"), 54, "10.88.0.5:54");
     let filter = |to: Option<&str>, ports: &[u16], led_to: Option<&str>| FlowFilter {

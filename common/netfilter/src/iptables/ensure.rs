@@ -65,7 +65,7 @@ fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Batc
     }
     match tables.commit(&draft.batch()) {
         Ok(()) => Ok(BatchAttempt::Done(draft.undo())),
-        Err(BatchError::Failed(error)) => Err(taken_back(tables, draft, error)),
+        Err(BatchError::Failed(error)) => Err(undone(tables, draft, error)),
         Err(BatchError::Refused(_)) => Ok(BatchAttempt::Unfit),
     }
 }
@@ -85,7 +85,7 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
             Err(BatchError::Refused(refusal)) => {
                 return Err(IptablesError::Refused { family: want.family, table: want.table, refusal });
             }
-            Err(BatchError::Failed(error)) => return Err(taken_back(tables, draft, error)),
+            Err(BatchError::Failed(error)) => return Err(undone(tables, draft, error)),
         }
     }
 }
@@ -102,7 +102,7 @@ pub fn undo(tables: &mut dyn Iptables, undo: &IptablesUndo) -> Result<(), Iptabl
 }
 
 /// If the outcome of a batch is unknown, it may have been carried out.
-fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
+fn undone(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
     let perhaps_done =
         matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });
     let undo = if perhaps_done { draft.undo() } else { None };
@@ -232,7 +232,7 @@ impl<'a> BatchDraft<'a> {
         self.filled.push(chain);
     }
 
-    /// Fills a chain anew, unless it holds what is wanted.
+    /// Fills a chain again, unless it holds the wanted rules.
     fn refill(&mut self, chain: &'a OwnedChain, seen: &SeenChains) {
         if !chain.rules.iter().map(IptablesRule::canonical).eq(seen.rules(&chain.name).cloned()) {
             self.ops.push(BatchLine::EmptyChain(chain.name.clone()));

@@ -194,7 +194,7 @@ pub enum Match {
 pub enum Target {
     /// It passes.
     Accept,
-    /// It is thrown away.
+    /// The packet is dropped.
     Drop,
     /// The chain ends here.
     Return,

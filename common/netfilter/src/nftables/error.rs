@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_nf_tables_is_told_from_one_that_refuses() {
+    fn a_kernel_without_nf_tables_is_distinguished_from_one_that_refuses() {
         let source = Box::new(io::Error::from_raw_os_error(95));
         let error = NftablesError::Unsupported { operation: "list chain inet x y".to_owned(), source };
         assert_eq!(error.to_string(), "failed to list chain inet x y: nf_tables is not supported by this kernel");

@@ -126,7 +126,7 @@ pub enum Hook {
 pub enum Policy {
     /// It passes.
     Accept,
-    /// It is thrown away.
+    /// The packet is dropped.
     Drop,
 }
 

@@ -44,7 +44,7 @@ pub enum Equality {
 pub enum Verdict {
     /// It passes.
     Accept,
-    /// It is thrown away.
+    /// The packet is dropped.
     Drop,
     /// The chain ends here.
     Return,

@@ -162,7 +162,7 @@ fn surplus_copies_below_a_foreign_rule_do_not_rise_above_it() {
 }
 
 #[test]
-fn undo_takes_back_what_was_added_and_nothing_shared() {
+fn undo_removes_what_was_added_and_nothing_shared() {
     let mut fake = FakeIptables::new();
     let change = run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace)).expect("something to undo");
     undo(&mut fake, &change).expect("undone");
@@ -195,7 +195,7 @@ fn undo_restores_the_chain_that_was_replaced_and_the_rules_that_lead_to_it() {
 }
 
 #[test]
-fn a_chain_that_holds_what_is_wanted_is_left_alone() {
+fn a_chain_that_holds_what_is_wanted_is_unchanged() {
     let mut fake = nat(SKELETON);
     for _ in 0..2 {
         run(&mut fake, &portmap("CNI-DN-1", 1, ExistingChain::Replace));

@@ -92,7 +92,7 @@ fn an_empty_host_gets_everything_in_one_transaction() {
 }
 
 #[test]
-fn what_is_there_is_not_written_again_and_not_taken_back() {
+fn what_is_there_is_not_written_again_and_not_undone() {
     let mut fake = FakeNftables::new();
     for existing in [ExistingRules::Replace, ExistingRules::Keep] {
         let want = want("a", &[1, 2], existing);
@@ -130,7 +130,7 @@ fn sorted(fake: &FakeNftables) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_that_was_filled_anew_gets_its_rules_back() {
+fn a_chain_that_was_filled_again_gets_its_rules_back() {
     let mut fake = FakeNftables::new();
     let mut first = want("a", &[1], ExistingRules::Replace);
     ensure(&mut fake, &first).expect("ensured");
@@ -144,7 +144,7 @@ fn a_chain_that_was_filled_anew_gets_its_rules_back() {
 }
 
 #[test]
-fn rules_of_another_interface_are_kept_and_not_taken_back() {
+fn rules_of_another_interface_are_kept_and_not_undone() {
     let mut fake = FakeNftables::new();
     ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Keep)).expect("ensured");
     let before = fake.dump();
@@ -155,7 +155,7 @@ fn rules_of_another_interface_are_kept_and_not_taken_back() {
 }
 
 #[test]
-fn a_skeleton_that_was_changed_is_filled_anew_and_counts_as_nobodys() {
+fn a_skeleton_that_was_changed_is_filled_again_and_counts_as_nobodys() {
     let mut fake = FakeNftables::new();
     let want = want("a", &[1], ExistingRules::Replace);
     ensure(&mut fake, &want).expect("ensured");
@@ -190,7 +190,7 @@ fn a_stale_rule_that_someone_else_deletes_first_is_no_failure() {
 }
 
 #[test]
-fn a_failure_is_told_and_nothing_is_changed() {
+fn a_failure_is_reported_and_nothing_is_changed() {
     let mut fake = FakeNftables::new();
     fake.fail_commit(1);
     let error = ensure(&mut fake, &want("a", &[1], ExistingRules::Replace)).expect_err("failed");
@@ -298,7 +298,7 @@ fn want_elements(among: &[u8], elements: &[u8]) -> NftRuleset {
 }
 
 #[test]
-fn only_elements_that_were_absent_are_taken_back() {
+fn only_elements_that_were_absent_are_removed_again() {
     let fake = &mut FakeNftables::new();
     ensure(fake, &want_elements(&[1], &[8])).expect("made");
     let before = fake.dump();

@@ -85,7 +85,7 @@ fn two_removals_at_once_both_succeed() {
 }
 
 #[test]
-fn a_chain_that_a_foreign_rule_leads_to_is_told() {
+fn a_chain_that_a_foreign_rule_leads_to_is_reported() {
     let mut fake = host();
     let foreign = rule(&table().chain("b2"), Verdict::Goto(NftName::fixed("a2")), "mine");
     fake.commit(&Transaction::from(vec![foreign])).expect("someone else");

@@ -111,7 +111,7 @@ fn tell_all(pair: &ComparedSets, history: &History, difference: &Difference) {
 fn progress(text: &str) {
     let mut terminal = stderr();
     if terminal.is_terminal() {
-        // Whoever closes the terminal does not want to be told.
+        // A closed terminal needs no message.
         drop(write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush()));
     }
 }

@@ -63,7 +63,7 @@ fn start(mut command: Command) -> io::Result<(Child, ProcessWaiter)> {
     let (tell, status) = mpsc::channel();
     thread::spawn(move || {
         let spawned = unshare(CloneFlags::CLONE_NEWPID).map_err(io::Error::from).and_then(|()| command.spawn());
-        // Whoever waits for the answer is there until it has come.
+        // The receiver waits until the answer has come.
         drop(started.send(spawned));
         if let Ok(mut child) = waited_for.recv() {
             drop(tell.send(child.wait()));

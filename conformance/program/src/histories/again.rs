@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn another_one_is_told_from_the_first() {
+    fn another_one_is_distinguished_from_the_first() {
         let another = difference("+ c0 routes: a");
         assert_eq!(after(&[Comparison::Different(another.clone())]), Recurrence::Otherwise(another));
     }

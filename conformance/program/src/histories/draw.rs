@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_set_is_told_nothing_that_it_does_not_know() {
+    fn an_old_set_gets_no_keys_that_it_does_not_know() {
         for number in 0..200 {
             let text = history(1, number, Level::Old).to_line();
             for word in ["\"1.1.0\"", "portIsolation", "ipMasqBackend", "macspoofchk", "isolated", "masqAll", "GC "] {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_for_nothing_is_told() {
+    fn an_unknown_name_is_reported() {
         let text = SMALL.replace("ADD c0", "ADD c1");
         assert_eq!(History::parse(&text), Err("the history has nothing of the name \"c1\"".to_owned()));
     }

@@ -55,7 +55,7 @@ fn a_del_that_leaves_rules_is_found_in_two_steps() {
 }
 
 #[test]
-fn a_lease_that_is_never_given_back_is_found_in_two_steps() {
+fn a_lease_that_is_never_released_is_found_in_two_steps() {
     let lines = "[ \"$CNI_COMMAND\" != DEL ] || exit 0\nexec $real";
     found("lease", "host-local", lines, &["ADD", "DEL"], "+ files: ");
 }
@@ -67,7 +67,7 @@ fn a_plugin_that_prints_nonsense_is_a_difference_and_no_crash() {
 }
 
 #[test]
-fn a_difference_that_does_not_come_again_is_told_and_is_no_failure() {
+fn a_difference_that_does_not_come_again_is_reported_and_is_no_failure() {
     let seen = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare-seen-once");
     drop(fs::remove_dir(&seen));
     let lines = format!(

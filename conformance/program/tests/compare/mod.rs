@@ -18,7 +18,7 @@ fn the_same_plugins_live_the_same_lives() {
 }
 
 #[test]
-fn wrong_arguments_are_told_from_differences() {
+fn wrong_arguments_are_distinguished_from_differences() {
     let ours = binaries::under_test();
     let nowhere = std::path::Path::new("/nowhere");
     compare(&ours, nowhere, &[]).ends_with(2, "--reference /nowhere: No such file");

@@ -130,7 +130,7 @@ fn situations() -> Vec<(&'static str, Situation)> {
 #[test]
 fn each_situation_that_is_left_out_shows_a_difference() {
     let Some(reference) = reference::find("the least history of each accepted situation") else { return };
-    // What the tables say is of v1.1.1 and of later ones; only the former is at hand to show all of it.
+    // The tables are about v1.1.1 and later releases; only v1.1.1 is installed to show all of it.
     if reference.level > Level::Old {
         return reference::say("NOT COMPARED: accepted situations: they are shown with v1.1.1");
     }
@@ -151,7 +151,7 @@ fn the_page_names_every_reason() {
     }
 }
 
-/// Lines that are passed over are there when everything counts.
+/// Ignored lines are shown when everything counts.
 #[test]
 fn each_line_that_is_passed_over_shows_a_difference() {
     let Some(reference) = reference::find("accepted lines of histories") else { return };

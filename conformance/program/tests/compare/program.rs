@@ -17,7 +17,7 @@ pub struct Run {
 pub fn compare(plugins: &Path, reference: &Path, options: &[&str]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cni-conformance"));
     command.arg("compare").arg("--plugins").arg(plugins).arg("--reference").arg(reference).args(options);
-    // The program needs to be told of no folder but these.
+    // The program needs no other folders.
     let output = command.env_remove("CNI_BIN_DIR").env_remove("CNI_REFERENCE_DIR").output().expect("start the program");
     let said = [output.stdout, output.stderr].concat();
     Run { status: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }

@@ -95,7 +95,7 @@ fn junit_has_a_test_case_for_each_case() {
 
 /// The plugin ignores all signals that it can, and starts a process that does the same in a session of its own.
 #[test]
-fn a_plugin_that_never_ends_is_told_and_leaves_no_process() {
+fn a_plugin_that_never_ends_is_reported_and_leaves_no_process() {
     let mark = &mark(86411);
     let sleeps =
         format!("trap '' TERM INT HUP\n[ \"$CNI_COMMAND\" = ADD ] || exit 0\nsetsid sleep {mark} &\nsleep {mark}\n");

@@ -1,4 +1,4 @@
-//! No module of a crate needs itself by way of others: whoever reads one can stop at what it names.
+//! No module of a crate depends on itself through others, so a reader needs only the modules that it names.
 //!
 //! Modules that name each other's items are one module in several files. Read are `use` declarations and paths, of all crates but
 //! this one, without tests. A module that passes a name on (`pub use`) needs it, and so does everything that takes the name from there.

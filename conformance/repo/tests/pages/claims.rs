@@ -43,7 +43,7 @@ fn every_key_is_on_the_page_of_its_plugin_and_on_the_page_of_keys() {
         assert!(names.last().is_some_and(|name| is_word_of(name, &own)), "{plugin}: its page does not name {key}");
         let row = rows.iter().find(|row| row[0].starts_with(&format!("[{plugin}]"))).expect("a row of the plugin");
         let listed: BTreeSet<&str> = quoted(&row[2]).flat_map(|key| key.split('.')).collect();
-        // A key that is listed stands for what is inside it: `dns` for its name servers, `ipam` for `ipam.type`.
+        // A listed key includes its inner keys: `dns` its name servers, `ipam` the key `ipam.type`.
         let stands = |name: &String| listed.contains(name.as_str()) && (!is_holder(name) || key == "ipam.type");
         assert!(names.iter().any(stands), "{plugin}: plugins/KEYS.md lacks {key}");
     }

@@ -129,7 +129,7 @@ fn at_start(line: &str, home: &str) -> bool {
 }
 
 #[test]
-fn a_path_is_told_from_the_end_of_another() {
+fn a_path_is_distinguished_from_the_end_of_another() {
     for home in HOMES {
         assert!(names_a_home(&format!("see /{home}/me/notes")).is_some());
         assert!(names_a_home(&format!("(\"/{home}/me\")")).is_some());

@@ -33,7 +33,7 @@ fn await_waiter(file: &File) {
 /// It has read the cache when it waits for the packet filter. What it puts back afterwards would belong to
 /// nobody, and stay for ever.
 #[test]
-fn what_the_runtime_deletes_meanwhile_is_taken_back() {
+fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
     let sandbox = Backend::Legacy.sandbox();
     let mut list = Backend::Legacy.list();
     list["plugins"][1]["macspoofchk"] = false.into();
@@ -73,7 +73,7 @@ fn what_the_runtime_deletes_meanwhile_is_taken_back() {
 /// The reference's DEL empties a chain before it removes it. When a repair comes in between, the chain is in use again and
 /// cannot be removed, and the next DEL does not look for it: the interface is gone.
 #[test]
-fn a_chain_that_the_runtime_has_emptied_goes_with_what_is_taken_back() {
+fn an_emptied_chain_is_removed_with_the_restored_rules() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let neighbour = Guest::add(&sandbox, &list, "first", 8080);
@@ -254,13 +254,13 @@ fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
 }
 
 #[test]
-fn ports_that_were_deleted_when_repair_looks_again_are_taken_back() {
-    taken_back_at_the_second_look("CNI-HOSTPORT-DNAT", |_, _| "8081".to_owned());
+fn ports_that_were_deleted_when_repair_looks_again_are_removed_again() {
+    removed_again_by_the_second_look("CNI-HOSTPORT-DNAT", |_, _| "8081".to_owned());
 }
 
 #[test]
-fn a_masquerade_that_was_deleted_when_repair_looks_again_is_taken_back() {
-    taken_back_at_the_second_look("POSTROUTING", |sandbox, id| {
+fn a_masquerade_that_was_deleted_when_repair_looks_again_is_removed_again() {
+    removed_again_by_the_second_look("POSTROUTING", |sandbox, id| {
         let jumps = sandbox.sh("iptables -t nat -S POSTROUTING");
         let jump = jumps.lines().find(|line| line.contains(id)).expect("the guest is masqueraded");
         jump.rsplit(' ').next().expect("a chain").to_owned()
@@ -269,13 +269,13 @@ fn a_masquerade_that_was_deleted_when_repair_looks_again_is_taken_back() {
 
 /// Between two plugins of another's DEL nothing is to be seen of it: just that interface and file are gone a little later. A
 /// chain is flushed, and nothing may hold the trace of the guest afterwards.
-fn taken_back_at_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
+fn removed_again_by_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let neighbour = Guest::add(&sandbox, &list, "first", 8080);
     let alone = rules(&sandbox);
     // On a busy machine, repair may have looked again before this test gets to its turn.
-    let taken_back = (0..10).any(|turn| {
+    let undone = (0..10).any(|turn| {
         let (guest, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
         let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
         let trace = trace(&sandbox, &attachment.container_id);
@@ -289,13 +289,13 @@ fn taken_back_at_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -
         assert_eq!(rules(&sandbox), alone);
         is_taken_back
     });
-    assert!(taken_back, "repair never looks again");
+    assert!(undone, "repair never looks again");
     neighbour.check();
 }
 
 /// Who has cleared the cache has not deleted the container, which still has its interface.
 #[test]
-fn a_container_that_lives_keeps_what_was_put_back_when_its_file_is_lost() {
+fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let _neighbour = Guest::add(&sandbox, &list, "first", 8080);

@@ -45,7 +45,7 @@ fn assert_silent(outside: &Namespace, guest: &Guest<'_>) {
     }
 }
 
-/// Whoever flushes and whatever goes: CHECK notices, the rules come back as they were, and so do the ports of
+/// After every kind of flush CHECK fails, `repair` restores the same rules, and so do the ports of
 /// servers that were not started again.
 fn flush_and_repair((backend, flush): (Backend, &str)) {
     let sandbox = backend.sandbox();

@@ -1,7 +1,7 @@
 //! `cni-plugins repair`: the rules that somebody else has flushed come back, and nothing else changes.
 //!
 //! The real `cnitool` makes the attachments, so the cache is the one that libcni writes. The reference has
-//! nothing of the kind: its containers stay without connection until they are made anew.
+//! nothing of the kind: its containers stay without connection until they are created again.
 
 use cni_conformance::{CniTool, Container, Flavour, Invocation, Nomad, Outcome, Sandbox, State, Verb};
 use serde_json::{Value, json};

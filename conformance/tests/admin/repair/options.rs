@@ -93,7 +93,7 @@ fn who_does_not_listen_does_not_end_the_work() {
 }
 
 #[test]
-fn wrong_arguments_are_named_and_the_usage_is_told() {
+fn wrong_arguments_are_named_and_the_usage_is_printed() {
     let sandbox = Sandbox::new();
     for (arguments, problem) in [
         (&["nomad"][..], "unexpected argument 'nomad' found"),

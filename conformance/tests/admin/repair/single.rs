@@ -77,7 +77,7 @@ fn rules(sandbox: &Sandbox) -> Vec<String> {
     found
 }
 
-/// A rule has another handle once it is back, so all are listed anew for every one that is taken.
+/// A restored rule has another handle, so all are listed again before each one is deleted.
 #[test]
 fn every_rule_of_nf_tables_is_missed() {
     let sandbox = Backend::Native.sandbox();

@@ -153,7 +153,7 @@ fn a_plugin_that_fails_does_not_keep_the_other_plugins() {
 }
 
 #[test]
-fn a_container_that_was_deleted_is_none_any_more() {
+fn a_deleted_container_is_not_listed() {
     let sandbox = Backend::Nft.sandbox();
     let guests = Guest::three(&sandbox, &Backend::Nft.list());
     guests[1].tool.del(&guests[1].container).expect_success();

@@ -71,7 +71,7 @@ fn rules_have_numbers_without_nft() {
 }
 
 #[test]
-fn a_port_that_nobody_publishes_is_told() {
+fn a_port_that_nobody_publishes_is_reported() {
     let sandbox = Sandbox::new();
     let nobody = "no container publishes port 9999/tcp, and no program of the host answers there: publish it";
     probe(&sandbox, &["9999"], LOST, nobody);

@@ -61,7 +61,7 @@ fn a_rule_of_the_families_bridge_and_netdev_is_named() {
 
 /// The firewall of these plugins comes before such a rule, and is missing.
 #[test]
-fn a_rule_that_hits_since_those_of_the_firewall_are_missing_is_told() {
+fn a_rule_that_hits_since_those_of_the_firewall_are_missing_is_reported() {
     let sandbox = Sandbox::new();
     let _web = add(&sandbox, "web", Extra::Firewall);
     let name = name_of(ADDRESS);

@@ -51,7 +51,7 @@ fn packets_of_a_container_are_followed() {
 }
 
 #[test]
-fn a_port_to_which_nothing_comes_is_told() {
+fn a_port_to_which_nothing_comes_is_reported() {
     let sandbox = Sandbox::new();
     let done = tool(&sandbox, &["trace", "8080", "--seconds", "1"]);
     assert_eq!(done.code(), Some(LOST), "{done}");

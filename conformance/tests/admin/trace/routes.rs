@@ -61,7 +61,7 @@ fn a_host_without_a_route_is_named() {
 }
 
 #[test]
-fn a_masquerade_that_is_missing_is_told_from_one_that_is_not_asked_for() {
+fn a_masquerade_that_is_missing_is_distinguished_from_one_that_is_not_asked_for() {
     let sandbox = Sandbox::new();
     let (outside, _web) = with_outside(&sandbox, Extra::Firewall);
     let _server = serve(&outside, "0.0.0.0:80");

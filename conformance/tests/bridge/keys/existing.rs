@@ -76,7 +76,7 @@ fn the_bridge_outlives_its_last_container_and_serves_the_next() {
 /// Go: the MAC address of a bridge without gateway follows its ports, so CHECK of an earlier
 /// container fails; one whose last port left has none, and the next gateway fails.
 #[test]
-fn the_bridge_keeps_its_mac_whoever_comes_and_goes() {
+fn the_bridge_keeps_its_mac_while_containers_come_and_go() {
     let sandbox = Sandbox::new();
     let macs = ["fe:ff:ff:ff:ff:ff", "02:00:00:00:00:01"];
     let ports = ["id1", "id2"].map(|id| Port::new(&sandbox, id, network(&[V4], json!({}))));

@@ -83,7 +83,7 @@ fn a_gateway_that_ipam_does_not_tell_is_the_first_address_of_the_network() {
 }
 
 #[test]
-fn without_is_gateway_an_untold_gateway_stays_untold() {
+fn without_is_gateway_a_missing_gateway_stays_missing() {
     let sandbox = Sandbox::new();
     let config = delegated(&json!({"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.77/24"}]}), json!({}));
     let result = Port::new(&sandbox, "id1", config).add();

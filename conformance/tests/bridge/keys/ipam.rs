@@ -103,7 +103,7 @@ fn the_delegate_gets_the_same_bytes_and_the_same_environment() {
     assert_eq!(told_to_delegate("calls"), "ADD\nCHECK\nDEL\nSTATUS\n");
 }
 
-/// First in the order of CNI_PATH, through symbolic links too; what is no file is passed over.
+/// The first in the order of CNI_PATH, also a symbolic link; what is not a file is ignored.
 #[test]
 fn the_delegate_is_the_first_file_of_its_name_in_cni_path() {
     let sandbox = Sandbox::new();

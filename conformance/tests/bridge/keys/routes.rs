@@ -148,7 +148,7 @@ fn several_routers_to_one_destination_are_all_installed() {
 
 /// Go: `file exists`.
 #[test]
-fn a_route_that_is_told_twice_is_installed_once() {
+fn a_route_that_is_listed_twice_is_installed_once() {
     let routes =
         json!([{"dst": "10.9.0.0/16"}, {"dst": "10.9.0.0/16"}, {"dst": "fd00:9::/64"}, {"dst": "fd00:9::/64"}]);
     let expected = ["10.9.0.0/16 via 10.1.2.1 dev eth0", "fd00:9::/64 via fd00:1::1 dev eth0 metric 1024"];
@@ -160,7 +160,7 @@ type Refusal = (Value, u64, &'static [&'static str]);
 
 /// What the kernel does not take, or the plugin knows beforehand that it will not. The address goes back.
 #[test]
-fn a_route_that_cannot_be_installed_is_named_and_all_is_taken_back() {
+fn a_route_that_cannot_be_installed_is_named_and_all_is_rolled_back() {
     let cases: [(&str, Refusal); 8] = [
         ("host bits", (json!({"dst": "10.9.0.7/16"}), 101, &["10.9.0.7/16", "nvalid argument"])),
         (

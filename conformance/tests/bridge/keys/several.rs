@@ -161,7 +161,7 @@ fn interfaces_of_one_container_in_two_networks_do_not_meet() {
 }
 
 #[test]
-fn an_interface_name_that_is_taken_is_refused_and_the_first_one_is_left_alone() {
+fn an_interface_name_that_is_taken_is_refused_and_the_first_one_is_unchanged() {
     let sandbox = Sandbox::new();
     let port = Port::new(&sandbox, "id1", network(&[V4], keys()));
     let result = port.add();

@@ -54,7 +54,7 @@ fn an_answer_of_any_version_is_understood_under_any_version_of_the_configuration
     }
 }
 
-/// Then it is taken for the configuration's.
+/// Then it counts as the configuration's.
 #[test]
 fn an_answer_without_a_version_is_of_the_configurations() {
     for version in VERSIONS {
@@ -87,7 +87,7 @@ fn an_answer_of_an_unknown_version_is_refused() {
     });
 }
 
-/// Keys of an answer are taken in any case, and unknown ones are passed over, as in a configuration.
+/// As in a configuration, keys of an answer are accepted in any case, and unknown ones are ignored.
 #[test]
 fn an_answer_is_read_as_leniently_as_a_configuration() {
     let sandbox = Sandbox::new();

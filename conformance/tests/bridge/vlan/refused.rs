@@ -95,7 +95,7 @@ fn a_kernel_carries_vlans_out_or_says_that_it_cannot() {
 }
 
 #[test]
-fn a_kernel_without_vlans_takes_back_the_address_as_well() {
+fn a_kernel_without_vlans_undoes_the_address_as_well() {
     let sandbox = Sandbox::new();
     let list = addressed("10.5.0.0/24", &json!({"vlan": 5, "isGateway": true}));
     let container = sandbox.container("c1");

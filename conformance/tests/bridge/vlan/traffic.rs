@@ -58,7 +58,7 @@ fn a_trunk_carries_other_vlans_with_a_tag_and_its_own_without() {
 }
 
 #[test]
-fn the_default_vlan_that_is_kept_hears_what_the_default_vlan_sends() {
+fn the_default_vlan_that_is_kept_receives_what_the_default_vlan_sends() {
     on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (_, default_at) = attach(&sandbox, &addressed(SUBNET, &json!({"vlanTrunk": []})), "default");

@@ -36,7 +36,7 @@ fn said(outcome: &Outcome, text: &str) -> usize {
     outcome.stdout().lines().filter(|line| line.contains(text)).count()
 }
 
-/// It flushes the tables of iptables as well. Go's containers stay without connection until they are made anew.
+/// It flushes the tables of iptables as well. Containers of the Go plugins stay without connection until they are created again.
 #[test]
 fn after_a_reload_the_sources_come_back() {
     let machine = FirewalldHost::with_firewalld();

@@ -73,9 +73,9 @@ fn check_fails_when_firewalld_has_lost_a_source() {
     client.check();
 }
 
-/// What is not permanent goes with a reload; ADD puts it back.
+/// A reload removes what is not permanent; ADD restores it.
 #[test]
-fn check_fails_after_firewalld_has_started_anew() {
+fn check_fails_after_firewalld_has_started_again() {
     let mut machine = FirewalldHost::with_firewalld();
     firewall(&machine, "ctr1", V4, &json!({})).add();
     machine.stop_firewalld();

@@ -1,4 +1,4 @@
-//! What stands in the table.
+//! The content of the table.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
@@ -208,7 +208,7 @@ fn every_admin_chain_that_is_configured_is_asked() {
 
 /// It is the administrator's, whatever the plugin does.
 #[test]
-fn rules_of_the_administrator_are_left_alone() {
+fn rules_of_the_administrator_are_unchanged() {
     let sandbox = Sandbox::new();
     // Before any container, too.
     for command in [

@@ -76,7 +76,7 @@ fn call(world: &World, guest: &Guest, plugin: &str, damage: &Damage) -> Outcome 
     damage.suffered_by(world.runtime().invocation(Verb::Del, plugin, &guest.attachment, result), plugin).run()
 }
 
-/// How long a plugin has waited in vain, by what it says: `gave up after 10s`.
+/// How long a plugin has waited, by its message: `gave up after 10s`.
 fn told_waits(outcome: &Outcome) -> Duration {
     let said = [outcome.stdout(), outcome.stderr()].join("\n");
     let seconds = said.split("gave up after ").skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok());

@@ -71,7 +71,7 @@ fn host_ip_of_a_family(world: World) -> String {
     world.to_string()
 }
 
-/// Whoever needs the host's address as source is not served, and others are.
+/// Clients that need the host's address as source get no answer; others do.
 fn snat_off(world: World) -> String {
     let world = world.configure("portmap", &json!({"snat": false}));
     let guest = world.attach_with("own", &PortMapping::twins(PORT, SERVICE));

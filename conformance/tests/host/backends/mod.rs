@@ -2,7 +2,7 @@
 //!
 //! One table says what works where, and each of its cells is worked out by packets. The chain is loopback, bridge
 //! with host-local, firewall and portmap; all keep their rules with the same back end where they have it: portmap has
-//! none for firewalld, and stands in the tables of iptables there, as the reference's does.
+//! none for firewalld, and is in the tables of iptables there, as the reference's.
 
 mod add;
 mod broken;

@@ -120,7 +120,7 @@ fn change_jump(world: &World, operation: &str) {
 
 /// What the rules of a container let pass is asked for nothing any more, so the policy has to be above them.
 #[test]
-fn a_policy_comes_first_again_whoever_puts_the_other_rules_back() {
+fn a_policy_comes_first_again_after_any_repair() {
     for backend in [Backend::IptablesNft, Backend::IptablesLegacy] {
         let world = World::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
         let open = world.list().clone();

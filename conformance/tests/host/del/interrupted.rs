@@ -87,7 +87,7 @@ fn kill_and_delete(nomad: &Nomad, killed: Verb) {
     assert!(hits >= ROUNDS / 3, "only {hits} processes were killed before they ended");
 }
 
-/// Returns how long each plugin takes for a container that is gone afterwards.
+/// Returns how long each plugin takes, for a container that is deleted afterwards.
 fn usual_times(client: &Client, verb: Verb) -> Vec<Duration> {
     let container = client.sandbox.container("measured");
     let mut attachment = client.describe(&container, 7070);

@@ -23,7 +23,7 @@ use Step::{Add, Del};
 const ORDERS: [[Step; 4]; 3] = [
     [Add(0), Del(0), Add(1), Del(1)],
     [Add(0), Add(1), Del(0), Del(1)],
-    // The first one lives on.
+    // The first one keeps running.
     [Add(0), Add(1), Del(1), Del(0)],
 ];
 
@@ -153,16 +153,16 @@ fn every_order(engine: Engine) {
 }
 
 #[test]
-fn one_address_has_its_rules_whoever_made_them_on_nft_iptables() {
+fn one_address_has_its_rules_whichever_plugins_made_them_on_nft_iptables() {
     every_order(Engine::Iptables(Flavour::Nft));
 }
 
 #[test]
-fn one_address_has_its_rules_whoever_made_them_on_legacy_iptables() {
+fn one_address_has_its_rules_whichever_plugins_made_them_on_legacy_iptables() {
     every_order(Engine::Iptables(Flavour::Legacy));
 }
 
 #[test]
-fn one_address_is_a_source_of_firewalld_whoever_made_it() {
+fn one_address_is_a_source_of_firewalld_whichever_plugins_made_it() {
     every_order(Engine::Firewalld);
 }

@@ -103,7 +103,7 @@ fn walk(flavour: Flavour, nomad: &Nomad, reference: &Reference, turns: &str) -> 
     seen
 }
 
-/// CHECK passes, but for what is broken in the reference whoever did the ADD.
+/// CHECK passes, except for known defects of the reference, whichever plugins did the ADD.
 #[track_caller]
 fn checked(check: &Chain, by: Option<Level>) {
     match by {

@@ -35,7 +35,7 @@ impl Host {
         Self { sandbox, outside, folder: folder() }
     }
 
-    /// Does what Nomad, or whoever wrote the list, does before the first ADD.
+    /// Prepares the host as Nomad, or the author of the list, does before the first ADD.
     pub fn prepare(&self, served: &Served) {
         for subnet in &served.subnets {
             if served.egress == Egress::Direct {

@@ -9,7 +9,7 @@ use crate::nomad_lists::served::{ALLOC, Served, bridge_copy, own_admin_chain};
 
 const NEIGHBOUR: &str = "1d0d2d53-1b6e-4f0f-9a39-0d62a7b1c001";
 
-/// Each network has its own folder of leases, so whoever shares a subnet must see to it that no address is given twice.
+/// Each network has its own folder of leases, so networks that share a subnet must not assign an address twice.
 fn pinned(served: Served, address: &str) -> Served {
     Served { args: nomad::args(ALLOC, "copy", &[("IP", address)]), ..served }
 }

@@ -33,7 +33,7 @@ pub struct Served {
     pub args: String,
     /// What Nomad sends in the `portMappings` capability.
     pub mappings: Vec<PortMapping>,
-    /// The mappings that must work, whoever asked for them.
+    /// The mappings that must work.
     pub published: Vec<PortMapping>,
     /// The container's networks, one for each family.
     pub subnets: Vec<&'static str>,
@@ -174,7 +174,7 @@ pub fn transparent_proxy() -> Served {
     served.args(nomad::args(ALLOC, "web=blue", &user))
 }
 
-/// Addresses by the job. In the field it is macvlan, ipvlan or vlan; here a bridge stands in their place.
+/// Addresses by the job. Users have macvlan, ipvlan or vlan; here it is a bridge.
 fn fixed_by_the_job() -> Served {
     let list = json!({
         "cniVersion": "1.0.0", "name": "fixed",
@@ -222,7 +222,7 @@ fn flat(plugins: Value) -> Served {
     Served::new(list, "192.168.127.0/24", "192.168.127.1")
 }
 
-/// The older form of host-local's keys. In the field it is ptp's; here a bridge stands in its place.
+/// The older form of host-local's keys. Users have it with ptp; here it is a bridge.
 fn flat_ipam() -> Value {
     json!({
         "type": "bridge", "isDefaultGateway": true, "ipMasq": true,

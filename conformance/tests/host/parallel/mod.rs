@@ -1,6 +1,6 @@
 //! Many containers come and go at once, on a host that has nothing before the first of them.
 //!
-//! The bridge, the chains, the tables, forwarding and the folders of leases and records are made by whoever comes
+//! The bridge, the chains, the tables, forwarding and the folders of leases and records are made by the container that comes
 //! first, while others of them look. Some of the containers are the reference's, and administrators repair and collect
 //! garbage meanwhile. In rounds without the reference nothing may be there twice; in rounds with it, no more than what
 //! all containers share, which its check before insertion doubles.

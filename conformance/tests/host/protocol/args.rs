@@ -82,7 +82,7 @@ fn check_refuses_what_add_refuses() {
 }
 
 #[test]
-fn a_requested_address_that_is_none_is_refused() {
+fn an_invalid_requested_address_is_refused() {
     for plugin in READERS {
         let sandbox = crate::protocol::sandbox();
         let container = sandbox.container("ctr1");
@@ -172,7 +172,7 @@ fn the_other_plugins_never_look() {
 }
 
 #[test]
-fn a_mac_that_is_none_is_refused_by_the_plugin_that_sets_it() {
+fn an_invalid_mac_is_refused_by_the_plugin_that_sets_it() {
     let sandbox = crate::protocol::sandbox();
     let container = sandbox.container("ctr1");
     let before = State::capture(&sandbox, &[&container]);

@@ -109,7 +109,7 @@ fn check_does_not_look_whose_namespace_it_is() {
 /// Opening a named pipe would wait for a writer, and a socket or a loop of links cannot be opened at all. DEL of a
 /// container whose namespace is replaced by such a thing has nothing to do there.
 #[test]
-fn what_is_no_namespace_is_told_at_once_and_keeps_no_container_from_being_deleted() {
+fn a_path_that_is_no_namespace_is_reported_at_once_and_does_not_prevent_del() {
     let sandbox = crate::protocol::sandbox();
     sandbox.sh("mkfifo /run/netns/fifo");
     let _listener = UnixListener::bind("/run/netns/socket").expect("a socket");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::protocol::spelling::rich;
 use crate::protocol::{PLUGINS, VERBS, call};
 
-/// Stands for a value in a configuration until it is text.
+/// Placeholder for a value in a configuration until it is text.
 const HERE: &str = "@value@";
 
 /// Adds an unknown key to every object but that of kernel parameters, whose keys are no plugin's.

@@ -10,27 +10,27 @@ use cni_conformance::{Flavour, Invocation, Nomad, State, plugins};
 use crate::rollback::stage::Stage;
 
 #[test]
-fn bridge_is_removed_by_the_next_del_whatever_call_fails() {
+fn bridge_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("bridge", &Nomad::default());
 }
 
 #[test]
-fn ptp_is_removed_by_the_next_del_whatever_call_fails() {
+fn ptp_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("ptp", &Nomad::default().dual_stack());
 }
 
 #[test]
-fn macvlan_is_removed_by_the_next_del_whatever_call_fails() {
+fn macvlan_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("macvlan", &Nomad::default());
 }
 
 #[test]
-fn tap_is_removed_by_the_next_del_whatever_call_fails() {
+fn tap_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("tap", &Nomad::default());
 }
 
 #[test]
-fn tc_redirect_tap_is_removed_by_the_next_del_whatever_call_fails() {
+fn tc_redirect_tap_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("tc-redirect-tap", &Nomad::default());
 }
 
@@ -45,13 +45,13 @@ fn sbr_restores_the_routes_with_the_next_del_whatever_call_fails() {
 }
 
 #[test]
-fn bandwidth_is_removed_by_the_next_del_whatever_call_fails() {
+fn bandwidth_is_removed_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("bandwidth", &Nomad::default());
 }
 
 /// It does not fail when it cannot set something back, and keeps what the next DEL needs for it.
 #[test]
-fn tuning_is_set_back_by_the_next_del_whatever_call_fails() {
+fn tuning_is_restored_by_the_next_del_whichever_call_fails() {
     every_call_fails_once("tuning", &Nomad::default());
 }
 
@@ -74,7 +74,7 @@ const OWN_TEST: [&str; 14] = [
 ];
 
 #[test]
-fn every_other_plugin_is_removed_by_the_next_del_whatever_call_fails() {
+fn every_other_plugin_is_removed_by_the_next_del_whichever_call_fails() {
     for plugin in plugins::that_can_add().into_iter().filter(|plugin| !OWN_TEST.contains(plugin)) {
         every_call_fails_once(plugin, &Nomad::default());
     }

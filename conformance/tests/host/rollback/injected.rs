@@ -12,77 +12,77 @@ use crate::rollback::deletion::remove_caches;
 use crate::rollback::stage::{Stage, networks};
 
 #[test]
-fn loopback_takes_back_whatever_call_fails() {
+fn loopback_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("loopback", &Nomad::default());
 }
 
 #[test]
-fn host_local_takes_back_whatever_call_fails() {
+fn host_local_is_rolled_back_whichever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("host-local", &nomad));
 }
 
 #[test]
-fn bridge_takes_back_whatever_call_fails_on_ipv4() {
+fn bridge_is_rolled_back_whichever_call_fails_on_ipv4() {
     every_call_fails_once("bridge", &Nomad::default());
 }
 
 #[test]
-fn bridge_takes_back_whatever_call_fails_on_both_families() {
+fn bridge_is_rolled_back_whichever_call_fails_on_both_families() {
     every_call_fails_once("bridge", &Nomad::default().dual_stack());
 }
 
 #[test]
-fn macvlan_takes_back_whatever_call_fails() {
+fn macvlan_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("macvlan", &Nomad::default());
 }
 
 #[test]
-fn tap_takes_back_whatever_call_fails() {
+fn tap_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("tap", &Nomad::default());
 }
 
 #[test]
-fn tc_redirect_tap_takes_back_whatever_call_fails() {
+fn tc_redirect_tap_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("tc-redirect-tap", &Nomad::default().dual_stack());
 }
 
 #[test]
-fn ptp_takes_back_whatever_call_fails() {
+fn ptp_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("ptp", &Nomad::default().dual_stack());
 }
 
 #[test]
-fn host_device_takes_back_whatever_call_fails() {
+fn host_device_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("host-device", &Nomad::default());
 }
 
 #[test]
-fn firewall_takes_back_whatever_call_fails() {
+fn firewall_is_rolled_back_whichever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("firewall", &nomad));
 }
 
 #[test]
-fn tuning_takes_back_whatever_call_fails() {
+fn tuning_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("tuning", &Nomad::default());
 }
 
 #[test]
-fn sbr_takes_back_whatever_call_fails() {
+fn sbr_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("sbr", &Nomad::default().dual_stack());
 }
 
 #[test]
-fn bandwidth_takes_back_whatever_call_fails() {
+fn bandwidth_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("bandwidth", &Nomad::default());
 }
 
 #[test]
-fn consul_cni_takes_back_whatever_call_fails() {
+fn consul_cni_is_rolled_back_whichever_call_fails() {
     every_call_fails_once("consul-cni", &Nomad::default());
 }
 
 #[test]
-fn portmap_takes_back_whatever_call_fails() {
+fn portmap_is_rolled_back_whichever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("portmap", &nomad));
 }
 
@@ -104,7 +104,7 @@ const OWN_TEST: [&str; 13] = [
 ];
 
 #[test]
-fn every_other_plugin_takes_back_whatever_call_fails() {
+fn every_other_plugin_is_rolled_back_whichever_call_fails() {
     for plugin in plugins::that_can_add().into_iter().filter(|plugin| !OWN_TEST.contains(plugin)) {
         every_call_fails_once(plugin, &Nomad::default());
     }

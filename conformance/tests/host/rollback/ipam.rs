@@ -66,7 +66,7 @@ const NONSENSE: [(&str, &str); 10] = [
 const ADDRESS: &str = r#"echo '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"172.26.64.9/20"}]}'"#;
 
 #[test]
-fn an_add_whose_ipam_says_nonsense_leaves_nothing() {
+fn an_add_with_an_invalid_result_of_ipam_leaves_nothing() {
     for_each(NONSENSE, |answer| {
         let nomad = Nomad::default();
         let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));

@@ -63,7 +63,7 @@ fn an_add_with_an_impossible_route_leaves_nothing() {
 
 /// Results of 0.2.0 are made of addresses, and this network has none.
 #[test]
-fn an_add_whose_result_cannot_be_told_in_its_version_leaves_nothing() {
+fn an_add_whose_result_cannot_be_written_in_its_version_leaves_nothing() {
     let nomad = Nomad::default();
     let list = |version: &str| json!({"cniVersion": version, "name": "nomad", "plugins": [{"type": "bridge", "bridge": "nomad"}]});
     for version in ["0.1.0", "0.2.0"] {

@@ -90,7 +90,7 @@ fn del_with_another_containers_namespace_leaves_that_one_alone() {
             client.runtime().check(&neighbours).expect_success();
             deleted.expect_success();
         }
-        // What only the reference knows goes with the namespace.
+        // What only the reference makes is deleted with the namespace.
         if old == Maker::Reference {
             container.remove();
         }
@@ -257,7 +257,7 @@ fn a_container_does_not_get_its_spoof_check_onto_another_containers_port() {
     });
 }
 
-/// Nothing that DEL finds in the namespace of the one is taken for the other's.
+/// DEL of one attachment touches nothing that belongs to the other.
 #[test]
 fn a_deleted_container_leaves_the_port_alone_that_its_interface_seems_to_lead_to() {
     let client = Client::new();

@@ -108,21 +108,21 @@ fn however_many_ports_there_are_their_clients_reach_the_container_and_the_others
 fn a_mapping_of_every_address_leaves_connections_through_the_host_alone() {
     let world = World::in_use(Flavour::Nft);
     world.outside.sh(&format!("ip route add 198.51.100.0/24 via {}", Outside::HOST_V4));
-    is_left_alone(&world, &[server("198.51.100.53:53")], &[udp(53)]);
+    is_unchanged(&world, &[server("198.51.100.53:53")], &[udp(53)]);
 }
 
 /// Nor is TCP's port UDP's, nor one port another.
 #[test]
-fn other_ports_and_protocols_are_left_alone() {
+fn other_ports_and_protocols_are_unchanged() {
     let world = World::in_use(Flavour::Nft);
     let host = |port| SocketAddr::new(Outside::HOST_V4.into(), port);
     let tcp = PortMapping { protocol: "tcp".to_owned(), ..udp(PORT) };
-    is_left_alone(&world, &[host(PORT), host(PORT + 2)], &[tcp, udp(PORT + 1)]);
+    is_unchanged(&world, &[host(PORT), host(PORT + 2)], &[tcp, udp(PORT + 1)]);
 }
 
 /// Requires that connections to these servers outlast ADD and DEL of a container with these ports.
 #[track_caller]
-fn is_left_alone(world: &World, servers: &[SocketAddr], ports: &[PortMapping]) {
+fn is_unchanged(world: &World, servers: &[SocketAddr], ports: &[PortMapping]) {
     let foreign = Foreign::to(world, servers);
     let guest = world.add("guest", ports);
     foreign.stay();

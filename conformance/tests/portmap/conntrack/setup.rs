@@ -140,7 +140,7 @@ impl Client {
     #[track_caller]
     fn is_answered_by(&self, whom: &str) {
         assert!((0..30).any(|_| self.try_once()), "{} must be answered by {whom}", self.server);
-        // Earlier tries may be answered as well, and must not be taken for answers to later ones.
+        // An answer to an earlier try must not count for a later one.
         while self.socket.recv(&mut [0; 64]).is_ok() {}
     }
 

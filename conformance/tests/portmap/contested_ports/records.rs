@@ -46,7 +46,7 @@ fn lost_records_leave_the_order_of_the_reference() {
 
 /// GC removes the record with the rules.
 #[test]
-fn gc_forgets_whose_the_port_was() {
+fn gc_removes_the_record_of_the_port() {
     for engine in Engine::ALL {
         let client = Client::new(engine);
         let (_old, new) = (client.run("old"), client.run("new"));

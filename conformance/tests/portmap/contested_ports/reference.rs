@@ -1,4 +1,4 @@
-//! One of two containers, or its DEL, is the reference's: the older rules come first, whoever made them.
+//! One of two containers, or its DEL, is the reference's: the older rules come first, whichever plugins made them.
 //!
 //! Debian's reference has only iptables. Its ADD and DEL for nftables are written here as scripts of `nft`.
 
@@ -111,7 +111,7 @@ impl Client {
 }
 
 #[test]
-fn the_older_one_keeps_the_port_until_its_del_whoever_makes_the_calls() {
+fn the_older_one_keeps_the_port_until_its_del_whichever_plugins_are_called() {
     let Some(reference) = reference::find("two containers with one host port") else { return };
     for engine in Engine::ALL {
         for history in HISTORIES {

@@ -186,7 +186,7 @@ fn conditions_in_any_spelling_are_found_by_check() {
 }
 
 #[test]
-fn an_add_that_fails_in_the_second_family_takes_back_the_first() {
+fn an_add_that_fails_in_the_second_family_undoes_the_first() {
     let sandbox = Sandbox::new();
     let words = json!(["no", "such", "words"]);
     let lone = one(&sandbox, json!({"conditionsV6": words}));

@@ -36,7 +36,7 @@ fn lone(sandbox: &Sandbox) -> Standalone<'_> {
     portmap(sandbox, "ctr1", V4, json!([first, tcp(8081, 81)]), &json!({}))
 }
 
-/// The rules of a chain that the reference takes for the container's.
+/// The rules of a chain that the reference regards as the container's.
 fn counted(sandbox: &Sandbox, chain: &str) -> Vec<String> {
     let listed = sandbox.sh(&format!("nft -a list chain ip cni_hostport {chain}"));
     let rules = listed.lines().filter(|line| line.contains(" comment \"ctr1\" # handle "));

@@ -144,7 +144,7 @@ fn parameters_alone_leave_no_file_of_the_references() {
     cni_conformance::state::assert_same(&before, &tuned.state());
 }
 
-/// `route/flush` cannot be read, and has no value that could be set back or compared.
+/// `route/flush` cannot be read, and has no value to restore or compare.
 #[test]
 fn a_parameter_that_can_only_be_written_is_written() {
     let tuned = Tuned::new();

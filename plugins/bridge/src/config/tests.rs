@@ -10,7 +10,7 @@ fn load(keys: &str) -> Result<Config, (u32, String, String)> {
 }
 
 fn load_with_args(keys: &str, args: &str) -> Result<Config, (u32, String, String)> {
-    Config::load(&request(keys, args)).and_then(|config| Ok(config.for_add()?)).map_err(cni_testkit::told)
+    Config::load(&request(keys, args)).and_then(|config| Ok(config.for_add()?)).map_err(cni_testkit::error_parts)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn every_key_is_read_in_any_case() {
 }
 
 #[test]
-fn the_masquerades_backend_is_the_hosts_unless_one_is_told() {
+fn the_masquerades_backend_is_the_hosts_unless_one_is_configured() {
     for (keys, want) in [
         ("", None),
         (r#","ipMasqBackend":null"#, None),

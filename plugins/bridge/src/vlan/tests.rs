@@ -4,7 +4,7 @@ use crate::config::Config;
 fn load(keys: &str) -> Result<Vlans, (u32, String, String)> {
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br0",{keys}}}"#);
     let loaded = Config::load(&cni_testkit::request("ADD", &[], &config));
-    loaded.map(|config| config.vlans).map_err(cni_testkit::told)
+    loaded.map(|config| config.vlans).map_err(cni_testkit::error_parts)
 }
 
 fn port(keys: &str) -> Option<String> {

@@ -157,12 +157,12 @@ fn each_value_that_cannot_be_used_is_named_and_changes_nothing() {
 #[test]
 fn what_is_required_is_said() {
     for (key, value) in [("ProxyUserID", "\"\""), ("ProxyUserID", "null"), ("ProxyInboundPort", "0")] {
-        let (code, message, _) = told(made(&with(key, value)).expect_err(value));
+        let (code, message, _) = error_parts(made(&with(key, value)).expect_err(value));
         assert_eq!((code, message), (4, format!("{key} is required to set up traffic redirection")));
     }
-    let (code, message, _) = told(made("null").expect_err("null"));
+    let (code, message, _) = error_parts(made("null").expect_err("null"));
     assert_eq!((code, message.as_str()), (4, "ProxyUserID is required to set up traffic redirection"));
-    let (code, message, details) = told(made(r#"{"ProxyUserID":"#).expect_err("half"));
+    let (code, message, details) = error_parts(made(r#"{"ProxyUserID":"#).expect_err("half"));
     assert_eq!((code, message.as_str()), (6, "could not unmarshal CNI args: CONSUL_IPTABLES_CONFIG"));
     assert_eq!(details, "unexpected end of JSON input");
 }
@@ -181,7 +181,7 @@ fn values_of_other_types_are_refused_by_name() {
         ("NetNS", "5"),
         ("IptablesProvider", "{}"),
     ] {
-        let (code, message, details) = told(made(&with(key, value)).expect_err(value));
+        let (code, message, details) = error_parts(made(&with(key, value)).expect_err(value));
         assert_eq!((code, message.as_str()), (6, "could not unmarshal CNI args: CONSUL_IPTABLES_CONFIG"));
         assert!(details.starts_with(key), "{key} {value}: {details}");
     }

@@ -38,7 +38,7 @@ pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
             // SAFETY: fcntl(2) on a number asks whether it is a descriptor, and takes no memory.
             let is_open = unsafe { libc::fcntl(FIRST_PASSED, libc::F_SETFD, libc::FD_CLOEXEC) };
             Errno::result(is_open).map_err(|errno| ActivationError::NoSocket(errno.into()))?;
-            // SAFETY: the descriptor is open, and whoever has started this process has given it to nobody else.
+            // SAFETY: the descriptor is open, and the process that has started this one has passed it to no other.
             Ok(Some(UnixListener::from(unsafe { OwnedFd::from_raw_fd(FIRST_PASSED) })))
         }
         Some(many) => Err(ActivationError::Many(many)),

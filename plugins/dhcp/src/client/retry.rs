@@ -41,7 +41,7 @@ impl Retry {
         Self { limits, end: now + limits.whole, pause, next: now }.sent(now, dice)
     }
 
-    /// The same question in other words: pauses begin anew, and the end stays.
+    /// The next form of the same question: the pauses start again, the end stays.
     #[must_use]
     pub fn anew(self, now: Moment, dice: &mut SplitMix64) -> Self {
         Self { pause: FIRST.min(self.limits.first), ..self }.sent(now, dice)

@@ -144,7 +144,7 @@ fn an_offer_that_is_not_confirmed_or_refused_is_given_up_for_others() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_used_is_given_back() {
+fn an_answer_that_cannot_be_used_is_released() {
     let (mut client, actions) = begun();
     let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
     let mut ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
@@ -237,7 +237,7 @@ fn who_is_refused_asks_for_the_same_address_at_once() {
 
 /// The reference goes on for as long as the lease had lasted.
 #[test]
-fn who_is_refused_and_hears_nothing_more_loses_the_address_soon_and_never_after_its_end() {
+fn a_client_that_is_refused_and_gets_no_answer_loses_the_address_before_its_end() {
     for (refused, lost) in [(10.0, 20.0), (17.0, 20.0)] {
         let (mut client, mut now) = (bound(), at(0.0));
         let mut question = sent(&next(&mut client, &mut now)).clone();
@@ -292,7 +292,7 @@ fn an_address_of_before_is_asked_for_by_name() {
 }
 
 #[test]
-fn an_address_is_given_back_by_itself_to_its_server() {
+fn an_address_is_released_by_itself_to_its_server() {
     let mut client = bound();
     let release = client.release().expect("a message");
     assert_eq!((release.source, release.destination, release.neighbour), (ADDRESS, SERVER, Some(SERVER_MAC)));
@@ -305,7 +305,7 @@ fn an_address_is_given_back_by_itself_to_its_server() {
 }
 
 #[test]
-fn the_name_that_the_configuration_gives_is_the_one_that_gives_back() {
+fn the_configured_name_is_used_for_the_release() {
     let identity = Identity { provided: vec![(code::CLIENT_IDENTIFIER, b"own".to_vec())], ..identity() };
     let lease = bound().lease().expect("a lease").clone();
     let mut client = Client::resume(identity, Limits::default(), 1, lease);
@@ -314,7 +314,7 @@ fn the_name_that_the_configuration_gives_is_the_one_that_gives_back() {
 }
 
 #[test]
-fn a_lease_without_end_is_left_alone() {
+fn a_lease_without_end_is_unchanged() {
     let (mut client, actions) = begun();
     let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 0), SERVER_MAC, at(0.0));
     client.on_message(&answer(MessageType::Ack, sent(&actions), ADDRESS, u32::MAX), SERVER_MAC, at(0.0));

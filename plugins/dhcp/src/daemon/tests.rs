@@ -178,7 +178,7 @@ fn kinds(world: &Machine) -> Vec<MessageType> {
 }
 
 #[test]
-fn an_address_is_leased_told_again_kept_and_given_back() {
+fn an_address_is_leased_repeated_kept_and_released() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     lease(&mut daemon, &mut world, "c1", 5);
     assert_eq!((world.open.len(), world.records.len()), (0, 1));
@@ -294,7 +294,7 @@ fn a_namespace_that_has_ended_or_is_another_one_needs_no_address() {
 }
 
 #[test]
-fn a_container_in_a_new_namespace_asks_anew() {
+fn a_container_in_a_new_namespace_asks_again() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     lease(&mut daemon, &mut world, "c1", 5);
     world.namespaces.insert("/run/netns/c1".to_owned(), "boot:again".to_owned());
@@ -320,7 +320,7 @@ fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
 }
 
 #[test]
-fn gc_gives_back_what_the_network_does_not_list() {
+fn gc_releases_what_the_network_does_not_list() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     lease(&mut daemon, &mut world, "c1", 5);
     lease(&mut daemon, &mut world, "c2", 6);

@@ -62,7 +62,7 @@ fn a_container_that_was_added_to_both_is_removed_from_both() {
             "failed to find the address 10.88.0.5/32 in trusted zone".to_owned(),
             "this fails: firewall-cmd --zone=trusted --query-source=10.88.0.5/32".to_owned(),
         );
-        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
+        assert_eq!(error_parts(caller.check(machine).expect_err("missing")), want);
         machine.firewalld.insert(&Zone::fixed("trusted"), IpAddr::from([10, 88, 0, 5]));
         Caller::with_prev_result("ctr1", keys, "null").del(machine).expect("removed");
         assert!(is_bare(machine) && machine.records.is_empty());

@@ -106,7 +106,7 @@ fn a_forward_chain_that_was_changed_is_mended() {
 fn check_names_what_is_missing_and_writes_nothing() {
     let caller = Caller::new("ctr1", &with_policy("isolated"), BOTH);
     let bare = &mut FakeHost::default();
-    let missing = told(caller.check(bare).expect_err("nothing is there"));
+    let missing = error_parts(caller.check(bare).expect_err("nothing is there"));
     assert_eq!((missing.0, bare.netfilter.nftables.dump().as_str(), bare.netfilter.nftables.commits()), (100, "", 0));
     let machine = &mut FakeHost::default();
     caller.add(machine).expect("added");
@@ -115,7 +115,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
     let element = "inet cni_firewall containers_v4 { 10.88.0.5 }";
     let want =
         (100, format!("expected element [{element}] not found"), format!("this fails: nft get element {element}"));
-    assert_eq!(told(caller.check(machine).expect_err("missing")), want);
+    assert_eq!(error_parts(caller.check(machine).expect_err("missing")), want);
     commit(machine, vec![NftChange::FlushChain(caller.forward())]);
     let chain = "inet cni_firewall forward";
     let want = (
@@ -123,7 +123,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         format!("expected {chain} rule [jump isolation-stage-1] not found"),
         format!("this does not show it: nft list chain {chain}"),
     );
-    assert_eq!(told(caller.check(machine).expect_err("missing")), want);
+    assert_eq!(error_parts(caller.check(machine).expect_err("missing")), want);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn status_asks_the_kernel_for_nf_tables() {
     assert_eq!(native_cost(machine, |machine| status(machine).expect("available")), (0, 0));
     let without = &mut FakeHost::new();
     without.netfilter.nftables = FakeNftables::unsupported();
-    let (code, message, details) = told(status(without).expect_err("not available"));
+    let (code, message, details) = error_parts(status(without).expect_err("not available"));
     assert_eq!((code, message.as_str()), (50, "nf_tables is not available"));
     assert!(details.contains("nf_tables is not supported by this kernel"), "{details}");
 }
@@ -216,7 +216,7 @@ fn what_the_reference_made_is_found_where_it_chose_to_make_it() {
         caller.del(machine).expect("removed");
         let left = Family::ALL.map(|family| dump(machine, family)).concat();
         assert!(!left.contains("10.88.0.5") && machine.firewalld.sources().is_empty(), "{left}");
-        let gone = told(caller.check(machine).expect_err("gone"));
+        let gone = error_parts(caller.check(machine).expect_err("gone"));
         assert_eq!(gone.0, 100);
         assert!(gone.1.contains("inet cni_firewall"), "{}", gone.1);
     }

@@ -1,4 +1,4 @@
-//! What others flush comes back, with whoever keeps it, and nothing is looked at with effect.
+//! Repair restores flushed rules in every back end, and looking for missing rules changes nothing.
 
 use super::*;
 use cni_netfilter::nftables as nf;
@@ -109,7 +109,7 @@ fn an_address_that_is_anothers_by_now_is_passed_over() {
 
 /// The reference claims nothing; what it has made is complete.
 #[test]
-fn rules_that_nobody_has_claimed_are_left_alone() {
+fn rules_that_nobody_has_claimed_are_unchanged() {
     let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", BOTH);
     caller.add(machine).expect("added");

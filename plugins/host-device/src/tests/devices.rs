@@ -36,7 +36,7 @@ fn a_named_link_goes_before_a_device() {
 }
 
 #[test]
-fn a_device_without_a_link_is_told() {
+fn a_device_without_a_link_is_reported() {
     let mut host = machine();
     host.devices.add_directory("/sys/bus/pci/devices/0000:05:00.0/net");
     let text =

@@ -6,7 +6,7 @@ use std::path::Path;
 use cni_model::link::{Address, Link};
 use cni_model::plan::Ns;
 use cni_plugin::host::Host as _;
-use cni_testkit::{FakeContainer, FakeHost, told};
+use cni_testkit::{FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -95,7 +95,7 @@ impl Network {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();
                 Ok(texts.join(" ").replace("10.1.", ""))
             }
-            Err(error) => Err(told(error)),
+            Err(error) => Err(error_parts(error)),
         }
     }
 
@@ -278,7 +278,7 @@ fn leases_of_another_machine_are_never_taken() {
 }
 
 #[test]
-fn a_failure_takes_back_what_was_made_and_nothing_else() {
+fn a_failure_removes_what_was_made_and_nothing_else() {
     let network = Network::new(&[&["10.1.2.0/29"], &["10.1.3.0/30"]]);
     network.add_at("ns1", "c1").expect("free");
     let before = network.leases();
@@ -290,7 +290,7 @@ fn a_failure_takes_back_what_was_made_and_nothing_else() {
     assert_eq!(network.leases(), before, "the leases of the first ADD stay");
 }
 
-/// Whoever asked would otherwise release the address in use.
+/// Otherwise the caller would release the address in use.
 #[test]
 fn the_code_tells_that_the_container_uses_an_address_of_another_set() {
     let network = Network::new(&[&["10.1.2.0/30"], &["10.1.3.0/29"]]);

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::fake_request::request;
-use cni_testkit::told;
+use cni_testkit::error_parts;
 
 fn parse_as(version: &str, config: &str) -> Result<Config, (u32, String, String)> {
     let config = format!(r#"{{"cniVersion":"{version}",{config}}}"#);
-    Config::parse(&request("ADD", &[], &config)).map_err(told)
+    Config::parse(&request("ADD", &[], &config)).map_err(error_parts)
 }
 
 fn parse(config: &str) -> Result<Config, (u32, String, String)> {

@@ -121,7 +121,7 @@ fn the_end_of_the_address_space_is_an_end() {
 }
 
 #[test]
-fn an_address_is_told_with_the_prefix_and_the_gateway_of_its_range() {
+fn an_address_is_reported_with_the_prefix_and_the_gateway_of_its_range() {
     let config = set(&[given("10.1.2.0/29"), given("10.1.4.0/22")]).ip_config(ip("10.1.5.9"));
     assert_eq!((config.address.to_string(), config.gateway), ("10.1.5.9/22".to_owned(), Some(ip("10.1.4.1"))));
 }

@@ -188,13 +188,13 @@ fn a_lease_that_is_kept_gets_a_new_home() {
 }
 
 #[test]
-fn undo_takes_back_that_very_lease() {
+fn undo_removes_that_very_lease() {
     let fixture = Fixture::new();
     let first = fixture.add("c1", 2);
     let second = fixture.add("c1", 3);
     fixture.open().undo(&[LeaseUndo::Made(second)]).expect("undo");
     assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
-    // Meanwhile the first was released by others, and its address leased anew to the same container.
+    // Meanwhile the first was released by others, and its address leased again to the same container.
     fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
     fixture.foreign_add("10.1.2.2", "c1\r\neth0");
     fixture.open().undo(&[LeaseUndo::Made(first)]).expect("undo");
@@ -387,7 +387,7 @@ fn what_a_crash_leaves_of_a_lease_on_its_way_is_not_written_into() {
 }
 
 #[test]
-fn an_index_that_makes_no_sense_is_written_anew() {
+fn an_index_that_makes_no_sense_is_written_again() {
     for content in ["", "#host-local leases", "#host-local leases\nx\n", "c1\r\neth0", "\u{0}\u{0}"] {
         let fixture = Fixture::new();
         fixture.add("c1", 2);

@@ -1,4 +1,4 @@
-//! When `lo` is set up, and what is told of it.
+//! When `lo` is set up, and the result.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn lo(up: bool) -> Link {
 }
 
 #[test]
-fn a_lo_that_is_up_is_left_alone() {
+fn a_lo_that_is_up_is_unchanged() {
     assert_eq!(plan(&lo(true)).to_string(), "");
     assert_eq!(plan(&lo(false)).to_string(), "owned  container: link set lo up\n");
 }

@@ -48,7 +48,7 @@ owned  host: ensure v6 nat
 }
 
 #[test]
-fn a_family_without_a_mapping_is_left_alone() {
+fn a_family_without_a_mapping_is_unchanged() {
     let v4_only = config("", r#"{"hostPort":1,"containerPort":1,"protocol":"tcp","hostIP":"0.0.0.0"}"#);
     let both = &["10.0.0.5/8", "fd00::5/64"];
     let families: Vec<Family> = told(v4_only, both).mapped().map(|target| target.family()).collect();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 fn config(text: &str) -> Result<Config, (u32, String, String)> {
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.check(Backend::Iptables).map_err(cni_testkit::told)
+    keys.check(Backend::Iptables).map_err(cni_testkit::error_parts)
 }
 
 fn refused(message: &str, details: &str) -> Result<Config, (u32, String, String)> {

@@ -256,7 +256,7 @@ fn a_failed_add_leaves_the_living_as_they_were() {
 }
 
 #[test]
-fn gc_forgets_whose_the_ports_were() {
+fn gc_removes_the_record_of_the_ports() {
     for keys in BACKENDS {
         let machine = &mut inhabited(&["a", "b"]);
         let [a, b] = ["a", "b"].map(|name| container(name, keys, TCP_8080));
@@ -365,7 +365,7 @@ proptest! {
     }
 }
 
-/// Another plugin's DEL has left the records, or no DEL has come: whoever meets a dead container removes all of it.
+/// Another plugin's DEL has left the records, or DEL was not called: a plugin that finds a dead container removes everything of it.
 #[test]
 fn nothing_is_left_of_a_dead_container_whose_port_an_add_or_a_del_has() {
     for keys in BACKENDS {

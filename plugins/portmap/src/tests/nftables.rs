@@ -122,21 +122,21 @@ fn what_the_reference_made_is_checked_replaced_and_deleted() {
 fn check_names_the_rule_that_is_missing() {
     let machine = &mut FakeHost::default();
     let caller = caller("", TCP_8080, V4);
-    let missing = told(caller.check(machine).expect_err("nothing there"));
+    let missing = error_parts(caller.check(machine).expect_err("nothing there"));
     let message =
         "could not check ipv4 dnat: rule [jump hostip_hostports] not found in chain ip cni_hostport hostports_all";
     let details = "this does not show it: nft list chain ip cni_hostport hostports_all";
     assert_eq!(missing, (100, message.to_owned(), details.to_owned()));
     caller.add(machine).expect("added");
     let other = Caller::new("ctr1", NFT, UDP_53, V4);
-    let (_, message, _) = told(other.check(machine).expect_err("another port"));
+    let (_, message, _) = error_parts(other.check(machine).expect_err("another port"));
     assert!(message.contains("udp dport 53"), "{message}");
     let commits = machine.netfilter.nftables.commits();
     caller.check(machine).expect("there");
     assert_eq!(machine.netfilter.nftables.commits(), commits, "CHECK writes nothing");
 }
 
-/// The chain is filled anew, and the rules that lead to it are there already.
+/// The chain is filled again; the rules that jump to it exist already.
 #[test]
 fn a_second_add_that_fails_restores_the_chain_that_it_filled() {
     let machine = &mut routed();
@@ -144,7 +144,7 @@ fn a_second_add_that_fails_restores_the_chain_that_it_filled() {
     let before = machine.netfilter.nftables.dump();
     machine.fail_at(machine.applied().len() + 3);
     let error = caller("", TCP_8080, &["10.88.0.9/24"]).add(machine).expect_err("fails");
-    assert_eq!(told(error).2, "", "all of it could be undone");
+    assert_eq!(error_parts(error).2, "", "all of it could be undone");
     assert_eq!(machine.netfilter.nftables.dump(), before);
 }
 
@@ -161,7 +161,7 @@ fn the_automatic_choice_looks_for_iptables_and_then_for_nf_tables() {
     automatic.del(machine).expect("removed");
     assert!(!machine.netfilter.nftables.dump().contains("ctr1"));
     machine.netfilter.nftables = FakeNftables::unsupported();
-    let (code, message, _) = told(automatic.add(machine).expect_err("neither"));
+    let (code, message, _) = error_parts(automatic.add(machine).expect_err("neither"));
     let want = "failed to locate iptables-restore: no such program in the directories of PATH";
     assert_eq!((code, message.as_str()), (104, want));
 }
@@ -177,7 +177,7 @@ fn a_kernel_without_nf_tables_has_nothing_to_delete() {
     gc(machine, "n1", &[]).expect("nothing there");
     let config = format!(r#"{{"name":"n1","cniVersion":"1.1.0",{NFT}}}"#);
     let status = Portmap.status(&Caller(cni_testkit::Caller::new("", &config)).request("STATUS"), machine);
-    let (code, message, details) = told(status.expect_err("not available"));
+    let (code, message, details) = error_parts(status.expect_err("not available"));
     assert_eq!((code, message.as_str()), (50, "nf_tables is not available"));
     assert!(details.contains("not supported by this kernel"), "{details}");
 }

@@ -180,7 +180,7 @@ fn a_parameter_of_another_interface_stays_as_it_is() {
 
 /// Whichever comes and goes first: the one that stays has its value, and the last one leaves what was before both.
 #[test]
-fn a_parameter_of_two_interfaces_is_set_back_when_both_are_gone() {
+fn a_parameter_of_two_interfaces_is_restored_when_both_are_gone() {
     let net1 = |value: &str| Caller { ifname: "net1".to_owned(), ..with_somaxconn(value) };
     for second in ["600", "500"] {
         for first_goes_first in [true, false] {

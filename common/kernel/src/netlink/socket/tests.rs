@@ -66,7 +66,7 @@ fn answered(sequence: u32, errno: i32) -> Vec<u8> {
 }
 
 #[test]
-fn of_a_series_each_refusal_is_told_and_keeps_none_of_the_others() {
+fn of_a_series_each_refusal_is_reported_and_keeps_none_of_the_others() {
     let answers = [
         answered(3, libc::ENOENT),
         answered(64, 0),

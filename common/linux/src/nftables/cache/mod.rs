@@ -223,7 +223,7 @@ impl ChainCache {
                 ChangedChain::Forgotten => self.forget(&id),
             }
         }
-        // Last: whoever is killed before leaves a generation that is not the kernel's.
+        // Last: a process that is killed before leaves a generation that differs from the kernel's.
         turn.set(KnownGeneration { epoch, generation: since.next().0 });
     }
 

@@ -172,7 +172,7 @@ fn words_that_part_others_do_so_until_they_have_moved_away() {
 }
 
 #[test]
-fn lines_that_are_no_rule_are_none() {
+fn lines_that_are_not_rules_are_ignored() {
     for line in ["", "-P INPUT ACCEPT", "-N C", "-A", "-A -j", "# Warning: iptables-legacy tables present", "COMMIT"] {
         assert_eq!(IptablesRule::parse(line), None, "{line}");
     }

@@ -41,7 +41,7 @@ fn records() -> Vec<(String, String)> {
     files(Path::new(RECORDS)).into_iter().filter(|(path, _)| !path.contains("/deleting/")).collect()
 }
 
-/// Requires that no container has anything, whoever it was.
+/// Requires that nothing is left of any container.
 #[track_caller]
 pub fn assert_nothing_of_anybody(world: &World) {
     let rules = [tables(world, "nat"), tables(world, "filter"), nftables(world)].concat();

@@ -18,7 +18,7 @@ const NO_SOURCE: &str = "portmap:104 bridge:104 | masquerade ports records";
 /// The columns are those of `Backend::ALL`: who fails with which code, and what is left after the first DEL.
 pub const TABLE: [(Part, [&str; 4]); 18] = [
     (Part::IptablesFail, [RULES, RULES, "portmap:104 bridge:104 | records", NO_SOURCE]),
-    // Where portmap fails, its records stay for its next DEL. What stands in nf_tables is removed without the programs.
+    // Where portmap fails, its records stay for its next DEL. Rules in nf_tables are removed without the programs.
     (Part::IptablesMissing, [CLEAN, RULES, CLEAN, CLEAN]),
     (Part::NftablesRefused, [RULES, CLEAN, NATIVE_RULES, NO_SOURCE]),
     // The kernel forgets connections by itself, so that is worth a warning.

@@ -268,7 +268,7 @@ fn a_network_without_addresses_needs_no_link_to_its_vlan() {
 
 proptest! {
     #[test]
-    fn every_owned_step_can_be_taken_back(force in any::<bool>(), dual in any::<bool>(), present in any::<bool>(), hosts in 2u8..250) {
+    fn every_owned_step_can_be_undone(force in any::<bool>(), dual in any::<bool>(), present in any::<bool>(), hosts in 2u8..250) {
         let config = Config { other_address: if force { OtherAddress::Replace } else { OtherAddress::Refuse }, ..config() };
         let v4 = format!("10.1.2.{hosts}/24");
         let addresses: &[&str] = if dual { &[&v4, "fd00::5/64"] } else { &[&v4] };
@@ -276,9 +276,9 @@ proptest! {
         let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
         let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
-            let taken_back =
+            let undone =
                 step.inverse().is_some() || matches!(step, Step::EnsureRules { .. } | Step::WriteRecord { .. });
-            prop_assert!(*sharing != cni_model::plan::Sharing::Owned || taken_back, "{step}");
+            prop_assert!(*sharing != cni_model::plan::Sharing::Owned || undone, "{step}");
         }
     }
 }

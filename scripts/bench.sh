@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Compares the speed of the plugins with that of others, turn by turn in one run, in namespaces of its own.
 #
-#   scripts/bench.sh [--quick] [--tool] [--pictures DIR] [REFERENCE_DIR]
+#   scripts/bench.sh [--quick] [--tool] [--many [--others N]] [--pictures DIR] [REFERENCE_DIR]
 #
 #   --quick           in less than two minutes, once all is built: beside 0 and 100 containers instead of 0, 300 and 1000
 #   --tool            the administrator's tool alone: its verbs beside 1500 containers, and with 300 dead ones
+#   --many            many containers at once, beside 0 and 1000 others: how many a second, and what they wait for
+#   --others N        with --many: beside N others
 #   --pictures DIR    draws cost.svg and packets.svg into DIR; those of the pages are in conformance/pictures
 #   REFERENCE_DIR     /usr/lib/cni unless given
 set -euo pipefail
@@ -14,8 +16,9 @@ set -euo pipefail
 reference='' options=()
 while [ $# -gt 0 ]; do
     case $1 in
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 0 ;;
-    --quick | --tool) options+=("$1") ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    --quick | --tool | --many) options+=("$1") ;;
+    --others) options+=("$1" "${2:?--others needs a number}") && shift ;;
     --pictures) options+=("$1" "${2:?--pictures needs a folder}") && shift ;;
     -*) die "unknown option $1; see $0 --help" ;;
     *) reference=$1 ;;

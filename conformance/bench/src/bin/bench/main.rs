@@ -7,20 +7,21 @@
 
 mod chain;
 mod leases;
+mod many;
 mod packets;
 mod picture;
 mod side;
 mod table;
-mod throughput;
 mod tool;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use chain::Load;
+use many::Crowds;
 use picture::{Line, Picture};
 
-const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--pictures DIRECTORY]";
+const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--many [--others NUMBER]] [--pictures DIRECTORY]";
 
 /// How many containers there are, and how many more have died, when the administrator's tool is timed.
 const TOOL: (usize, usize) = (1500, 300);
@@ -32,8 +33,8 @@ struct BenchPlan {
     containers: &'static [usize],
     connections: &'static [usize],
     leases: &'static [usize],
-    /// How many containers come at a time, and how many in all.
-    throughput: (usize, usize),
+    /// How many containers come at once.
+    crowds: Crowds<'static>,
     /// How many containers there are when packets are timed.
     packets: Option<usize>,
 }
@@ -43,7 +44,7 @@ const WHOLE: BenchPlan = BenchPlan {
     containers: &[0, 300, 1000],
     connections: &[20_000, 200_000],
     leases: &[0, 1000, 10_000],
-    throughput: (8, 64),
+    crowds: Crowds { containers: 64, at_a_time: &[8], others: &[0] },
     packets: Some(1000),
 };
 
@@ -52,7 +53,7 @@ const QUICK: BenchPlan = BenchPlan {
     containers: &[0, 100],
     connections: &[20_000],
     leases: &[1000],
-    throughput: (8, 24),
+    crowds: Crowds { containers: 24, at_a_time: &[8], others: &[0] },
     packets: None,
 };
 
@@ -63,12 +64,15 @@ struct ComparedFolders {
 }
 
 fn main() {
-    let (mut folders, mut plan, mut pictures, mut is_tool) = (Vec::new(), WHOLE, None, false);
+    let (mut folders, mut plan, mut pictures) = (Vec::new(), WHOLE, None);
+    let (mut is_tool, mut many, mut others) = (false, None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => plan = QUICK,
             "--tool" => is_tool = true,
+            "--many" => many = Some(many::MANY),
+            "--others" => others = arguments.next().and_then(|number| number.parse().ok()),
             "--pictures" => pictures = arguments.next().map(PathBuf::from),
             _ => folders.push(PathBuf::from(argument)),
         }
@@ -82,11 +86,15 @@ fn main() {
         return;
     }
     let sides = ComparedFolders { ours, reference };
+    if let Some(crowds) = many {
+        many::measure(&sides, &crowds.beside(others.as_slice()));
+        return;
+    }
     println!("medians of {} turns; a ratio of 4 means that the reference takes four times as long", plan.rounds);
     sizes(&sides);
     let costs = chain::compare(&sides, &plan);
     leases::compare(&sides, &plan);
-    throughput::compare(&sides, plan.throughput);
+    many::measure(&sides, &plan.crowds);
     let packets = plan.packets.map(|containers| packets::measure(&sides.ours, containers));
     if let Some(directory) = pictures {
         fs::create_dir_all(&directory).expect("a folder for the pictures");

@@ -46,7 +46,7 @@ pub fn measure(folder: &Path, living: usize, dead: usize) {
 }
 
 /// The same network by another name: a bridge has at most 1023 ports (`BR_MAX_PORTS` of `net/bridge/br_private.h`).
-fn second(mut list: Value) -> Value {
+pub fn second(mut list: Value) -> Value {
     list["name"] = "second".into();
     list["plugins"][1]["bridge"] = "second".into();
     list["plugins"][1]["ipam"]["ranges"] = json!([[{"subnet": "172.27.64.0/20"}]]);

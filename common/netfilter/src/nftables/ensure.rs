@@ -33,7 +33,7 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
     let mut attempt = 1;
     loop {
         let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
-        let seen = SeenObjects::observe(nftables, &questions(want), &want.elements)?;
+        let seen = observe(nftables, want)?;
         let TransactionDraft { mut transaction, added, replaced, adds_to_others } = TransactionDraft::new(want, &seen);
         transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
@@ -61,20 +61,40 @@ pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NftablesE
     restored.and(removed)
 }
 
-/// What must be known of the chains. Chains with the rules of all containers are not read as a whole, unless a rule
-/// must precede all others.
-fn questions(want: &NftRuleset) -> ChainQueries<'_> {
+/// Reads what must be known, the attachment's own chains first.
+fn observe(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<SeenObjects, NftablesError> {
+    let mut own = ChainQueries::default();
+    for WantedChain { chain, content } in &want.chains {
+        match content {
+            ChainContent::Own(_) => own.whole(&chain.id),
+            ChainContent::Open | ChainContent::Fixed(_) | ChainContent::AtLeast(_) => {}
+        }
+    }
+    let mut seen = SeenObjects::default();
+    seen.read(nftables, &own)?;
+    seen.read(nftables, &questions(want, &seen))?;
+    seen.look_up(nftables, &want.elements)?;
+    Ok(seen)
+}
+
+/// What must be known of the other chains. Chains with the rules of all containers are not read as a whole, unless a rule
+/// must precede all others. No rule jumps to a chain that does not exist, so none is looked for.
+fn questions<'a>(want: &'a NftRuleset, seen: &SeenObjects) -> ChainQueries<'a> {
     let mut questions = ChainQueries::default();
     for WantedChain { chain, content } in &want.chains {
         match content {
             ChainContent::Open => questions.these(&chain.id, []),
             ChainContent::AtLeast(rules) => questions.these(&chain.id, [RuleSelection::Listed(rules.clone())]),
-            ChainContent::Fixed(_) | ChainContent::Own(_) => questions.whole(&chain.id),
+            ChainContent::Fixed(_) => questions.whole(&chain.id),
+            ChainContent::Own(_) => {}
         }
     }
     for OwnedRules { chain, tag, rules, existing, position } in &want.owned {
         match (position, existing) {
             (RulePosition::Before(_), _) => questions.whole(chain),
+            (RulePosition::Back, ExistingRules::Replace) if seen.is_absent_target(tag, chain) => {
+                questions.these(chain, []);
+            }
             (RulePosition::Back, ExistingRules::Replace) => {
                 questions.these(chain, [RuleSelection::Tagged(tag.clone())])
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::backend::Nftables;
-use super::change::RuleSelection;
+use super::change::{RuleSelection, RuleTag};
 use super::error::NftablesError;
 use super::listed::ListedRule;
 use super::object::{ChainId, TableId};
@@ -61,17 +61,39 @@ impl SeenObjects {
         elements: &[SetElements],
     ) -> Result<Self, NftablesError> {
         let mut seen = Self::default();
+        seen.read(nftables, chains)?;
+        seen.look_up(nftables, elements)?;
+        Ok(seen)
+    }
+
+    /// Reads chains, as far as requested.
+    pub(super) fn read(&mut self, nftables: &mut dyn Nftables, chains: &ChainQueries<'_>) -> Result<(), NftablesError> {
         for (chain, question) in &chains.0 {
             let rules = match question {
                 ChainQuery::Whole => nftables.list(chain)?,
                 ChainQuery::These(meant) => nftables.find(chain, meant)?,
             };
-            seen.chains.insert((*chain).clone(), rules);
+            self.chains.insert((*chain).clone(), rules);
         }
+        Ok(())
+    }
+
+    /// Looks up elements.
+    pub(super) fn look_up(
+        &mut self,
+        nftables: &mut dyn Nftables,
+        elements: &[SetElements],
+    ) -> Result<(), NftablesError> {
         for wanted in elements {
-            seen.sets.push((wanted.set.clone(), nftables.held(wanted)?));
+            self.sets.push((wanted.set.clone(), nftables.held(wanted)?));
         }
-        Ok(seen)
+        Ok(())
+    }
+
+    /// Whether rules with a tag in a chain would jump to a chain that does not exist.
+    pub(super) fn is_absent_target(&self, tag: &RuleTag, chain: &ChainId) -> bool {
+        let RuleTag::LeadsTo(name) = tag else { return false };
+        self.chains.get(&chain.table.chain_named(name.clone())).is_some_and(Option::is_none)
     }
 
     pub(super) fn exists(&self, chain: &ChainId) -> bool {

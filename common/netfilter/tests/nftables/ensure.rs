@@ -1,12 +1,14 @@
 //! `ensure` and `missing` on nf_tables in memory.
 
+use std::net::IpAddr;
+
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_netfilter::nftables::{
-    BaseChainType, ChainContent, Equality, ExistingRules, Expression, Hook, NftChain, NftChange, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, Nftables, OwnedRules, PacketEnd, RuleSelection, RuleTag, Set,
-    SetElements, SetId, TableFamily, TableId, Transaction, UnwantedNftRules, Verdict, WantedChain, ensure, missing,
-    missing_elements, remove, undo,
+    BaseChainType, ChainContent, ChainId, Equality, ExistingRules, Expression, Generation, Hook, ListedRule, NftChain,
+    NftChange, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, NftablesError, OwnedRules,
+    PacketEnd, RuleSelection, RuleTag, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError,
+    UnwantedNftRules, Verdict, WantedChain, ensure, missing, missing_elements, remove, undo,
 };
 use cni_netfilter::{Proto, RulePosition};
 use cni_testkit::FakeNftables;
@@ -197,7 +199,7 @@ fn a_failure_is_reported_and_nothing_is_changed() {
     assert_eq!(error.to_string(), "failed to commit");
     assert_eq!(fake.dump(), "");
     let error = ensure(&mut FakeNftables::unsupported(), &want("a", &[1], ExistingRules::Replace)).expect_err("failed");
-    assert_eq!(error.to_string(), "failed to list chain inet t open: nf_tables is not supported by this kernel");
+    assert_eq!(error.to_string(), "failed to list chain inet t own-a: nf_tables is not supported by this kernel");
 }
 
 #[test]
@@ -399,6 +401,47 @@ fn rules_of_others_that_come_later_are_moved_behind() {
         undo(fake, &change).expect("removed");
         assert_eq!(fake.dump(), before);
     }
+}
+
+/// nf_tables that notes which rules were looked for in a chain of others.
+struct Watched {
+    fake: FakeNftables,
+    looked_for: Vec<RuleSelection>,
+}
+
+impl Nftables for Watched {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        assert_ne!(*chain, table().chain("open"), "it has the rules of all");
+        self.fake.list(chain)
+    }
+
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        self.looked_for.extend_from_slice(meant);
+        self.fake.find(chain, meant)
+    }
+
+    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
+        self.fake.held(elements)
+    }
+
+    fn generation(&mut self) -> Result<Generation, NftablesError> {
+        self.fake.generation()
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.fake.commit(transaction)
+    }
+}
+
+#[test]
+fn no_rule_is_looked_for_that_would_lead_to_a_chain_that_does_not_exist() {
+    let mut watched = Watched { fake: FakeNftables::new(), looked_for: Vec::new() };
+    ensure(&mut watched.fake, &want_jumps("a", &[1], &[], ExistingRules::Replace)).expect("made");
+    let want = want_jumps("b", &[2], &[], ExistingRules::Replace);
+    ensure(&mut watched, &want).expect("made").expect("something");
+    assert_eq!((watched.looked_for.len(), open_hosts(&mut watched.fake)), (0, vec!["1".to_owned(), "2".to_owned()]));
+    assert_eq!(ensure(&mut watched, &want).expect("made"), None);
+    assert_eq!(watched.looked_for, [RuleSelection::Tagged(want.owned[0].tag.clone())], "now there is a chain");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::output::{FOUND, print};
 
 /// The options of `check`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct CheckOptions {
     /// files with configurations, and folders that hold some (*.conflist, *.conf, *.json)
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
@@ -24,13 +24,13 @@ pub struct Options {
 }
 
 /// A finding and its file.
-struct Found {
+struct FileFinding {
     file: PathBuf,
     finding: Finding,
 }
 
 /// Judges every file, and prints what was found.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &CheckOptions) -> ExitCode {
     let (mut files, mut failed) = (Vec::new(), false);
     for path in &options.paths {
         match listed(path) {
@@ -86,17 +86,17 @@ fn read(file: &Path) -> io::Result<String> {
     if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
-fn judge_file(file: &Path, text: &str, networks: &mut Vec<NetworkRanges>, found: &mut Vec<Found>) {
+fn judge_file(file: &Path, text: &str, networks: &mut Vec<NetworkRanges>, found: &mut Vec<FileFinding>) {
     let judgement = judge(text);
     let shared = judgement.ranges.iter().flat_map(|own| networks.iter().filter_map(|earlier| overlaps(earlier, own)));
     let findings = judgement.findings.iter().cloned().chain(shared);
-    found.extend(findings.map(|finding| Found { file: file.to_owned(), finding }));
+    found.extend(findings.map(|finding| FileFinding { file: file.to_owned(), finding }));
     networks.extend(judgement.ranges);
 }
 
 /// Two lines for each finding: what is wrong, and what to write instead.
-fn text(found: &[Found], files: usize) -> String {
-    let lines = found.iter().map(|Found { file, finding }| {
+fn text(found: &[FileFinding], files: usize) -> String {
+    let lines = found.iter().map(|FileFinding { file, finding }| {
         let Finding { plugin, key, wrong, instead } = finding;
         let place = if key.is_empty() { plugin.clone() } else { format!("{plugin}, {key}") };
         format!("{}\n    {}\n", plain(&format!("{}: {place}: {wrong}", file.display())), plain(instead))
@@ -110,8 +110,8 @@ fn plain(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
-fn json_text(found: &[Found], files: usize) -> String {
-    let entry = |Found { file, finding }: &Found| {
+fn json_text(found: &[FileFinding], files: usize) -> String {
+    let entry = |FileFinding { file, finding }: &FileFinding| {
         let Finding { plugin, key, wrong, instead } = finding;
         json!({"file": file, "plugin": plugin, "key": key, "wrong": wrong, "instead": instead})
     };

@@ -47,7 +47,7 @@ pub enum Verb {
         verbatim_doc_comment,
         after_help = statuses!("every attachment is whole, and nothing is left over", "something is missing, left over or unclear")
     )]
-    List(list::Options),
+    List(list::ListOptions),
 
     /// Remove what belongs to no living namespace
     ///
@@ -68,7 +68,7 @@ pub enum Verb {
         verbatim_doc_comment,
         after_help = statuses!("nothing is left over, or all of it has been removed", "something is left over or unclear")
     )]
-    Gc(gc::Options),
+    Gc(gc::GcOptions),
 
     /// Restore rules of running containers that somebody has flushed
     ///
@@ -82,7 +82,7 @@ pub enum Verb {
     ///   cni-plugins repair --dry-run    # shows what is missing
     ///   cni-plugins repair
     #[command(verbatim_doc_comment, after_help = statuses!("every attachment has its rules"))]
-    Repair(repair::Options),
+    Repair(repair::RepairOptions),
 
     /// Look for what keeps plugins from working on this host, and say what helps
     ///
@@ -101,7 +101,7 @@ pub enum Verb {
     ///   cni-plugins doctor a1b2c3           the beginning of a container's ID
     ///   cni-plugins doctor /run/netns/web   the container in this namespace
     #[command(verbatim_doc_comment, after_help = statuses!("no problem was found", "a problem was found"))]
-    Doctor(doctor::Options),
+    Doctor(doctor::DoctorOptions),
 
     /// Print metrics of networks and containers for Prometheus
     ///
@@ -117,7 +117,7 @@ pub enum Verb {
     ///   cni-plugins metrics --network nomad
     ///   cni-plugins metrics --output /var/lib/prometheus/node-exporter/cni.prom
     #[command(verbatim_doc_comment, after_help = statuses!("everything was read"))]
-    Metrics(metrics::Options),
+    Metrics(metrics::MetricsOptions),
 
     /// Follow a packet through the packet filter, and say why it does not arrive
     ///
@@ -137,7 +137,7 @@ pub enum Verb {
         verbatim_doc_comment,
         after_help = statuses!("the packet arrived, and was answered", "it did not; the last line says why")
     )]
-    Trace(trace::Options),
+    Trace(trace::TraceOptions),
 
     /// Look for mistakes in network configurations
     ///
@@ -151,7 +151,7 @@ pub enum Verb {
     ///   cni-plugins check /etc/cni/net.d
     ///   cni-plugins check --json my.conflist
     #[command(verbatim_doc_comment, after_help = statuses!("no mistake was found", "a mistake was found"))]
-    Check(check::Options),
+    Check(check::CheckOptions),
 
     /// Print a JSON Schema of network configurations
     ///
@@ -177,7 +177,7 @@ pub enum Verb {
     ///   cni-plugins install /opt/cni/bin
     ///   cni-plugins install --only bridge,host-local /opt/cni/bin
     #[command(verbatim_doc_comment, after_help = statuses!("the plugins are in the folder"))]
-    Install(install::Options),
+    Install(install::InstallOptions),
 
     /// Remove the plugins from a folder, and put back those that were there
     ///

@@ -30,7 +30,7 @@ use finding::{Finding, Severity};
 
 /// The options of `doctor`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct DoctorOptions {
     /// look at this container, and not at the host: its ID or the beginning of it, or the name or path of its namespace
     #[arg(value_name = "CONTAINER", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
     container: Option<String>,
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 /// Looks at the host, or at one container, and prints what was found.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &DoctorOptions) -> ExitCode {
     match &options.container {
         Some(name) => {
             let scope = Scope::new(options.network.clone(), options.cache_dir.clone());
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn look_at_host(options: &Options) -> ExitCode {
+fn look_at_host(options: &DoctorOptions) -> ExitCode {
     let runtimes = runtimes::found();
     let findings: Vec<Finding> = [
         permissions::look(),

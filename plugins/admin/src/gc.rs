@@ -22,11 +22,11 @@ use cni_linux::output::{complain, one_line};
 
 mod removal;
 
-use removal::{Fate, Remnant, Remover};
+use removal::{GcCandidate, RemovalOutcome, Remover};
 
 /// The options of `gc`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct GcOptions {
     /// remove what was found
     #[arg(long)]
     remove: bool,
@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 /// Finds what is left over, and removes it when told to.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &GcOptions) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
@@ -52,31 +52,31 @@ pub fn run(options: &Options) -> ExitCode {
         Err(error) => return refused(&format!("failed to read the cache: {error}")),
     };
     let problems = std::mem::take(&mut found.unknown);
-    let remnants = Remnant::all(found);
-    let fates: Vec<Fate> = if options.remove {
+    let candidates = GcCandidate::all(found);
+    let outcomes: Vec<RemovalOutcome> = if options.remove {
         let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
             Ok(folders) => folders,
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
         match Remover::new(folders) {
-            Ok(mut remover) => remove_all(&remnants, &mut remover),
+            Ok(mut remover) => remove_all(&candidates, &mut remover),
             Err(error) => return refused(&error_line(&error)),
         }
     } else {
-        remnants.iter().map(Fate::of_found).collect()
+        candidates.iter().map(RemovalOutcome::of_found).collect()
     };
     problems.iter().for_each(|problem| complain(&format!("cni-plugins gc: {problem}\n")));
-    let text = if options.json { json_text(&remnants, &fates) } else { lines(&remnants, &fates) };
-    status(&fates, !problems.is_empty(), print(&text))
+    let text = if options.json { json_text(&candidates, &outcomes) } else { lines(&candidates, &outcomes) };
+    status(&outcomes, !problems.is_empty(), print(&text))
 }
 
-fn remove_all(remnants: &[Remnant], remover: &mut Remover) -> Vec<Fate> {
-    let mut progress = Progress::new(remnants.len());
+fn remove_all(candidates: &[GcCandidate], remover: &mut Remover) -> Vec<RemovalOutcome> {
+    let mut progress = Progress::new(candidates.len());
     let remove = |(done, one)| {
         progress.show(done);
         remover.remove(one)
     };
-    remnants.iter().enumerate().map(remove).collect()
+    candidates.iter().enumerate().map(remove).collect()
 }
 
 fn refused(problem: &str) -> ExitCode {
@@ -84,17 +84,17 @@ fn refused(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn status(fates: &[Fate], is_incomplete: bool, printed: ExitCode) -> ExitCode {
-    let is_failure = is_incomplete || fates.iter().any(|fate| matches!(fate, Fate::Failed(_)));
-    let is_left = |fate: &Fate| matches!(fate, Fate::Found | Fate::Unclear(_));
+fn status(outcomes: &[RemovalOutcome], is_incomplete: bool, printed: ExitCode) -> ExitCode {
+    let is_failure = is_incomplete || outcomes.iter().any(|outcome| matches!(outcome, RemovalOutcome::Failed(_)));
+    let is_left = |outcome: &RemovalOutcome| matches!(outcome, RemovalOutcome::Found | RemovalOutcome::Unclear(_));
     match printed {
         ExitCode::SUCCESS if is_failure => ExitCode::FAILURE,
-        ExitCode::SUCCESS if fates.iter().any(is_left) => ExitCode::from(FOUND),
+        ExitCode::SUCCESS if outcomes.iter().any(is_left) => ExitCode::from(FOUND),
         other => other,
     }
 }
 
-impl Remnant {
+impl GcCandidate {
     /// What is known of it, for people.
     fn kind(&self) -> &'static str {
         match (self, self.life()) {
@@ -124,41 +124,41 @@ impl Remnant {
     }
 }
 
-fn lines(remnants: &[Remnant], fates: &[Fate]) -> String {
-    if remnants.is_empty() {
+fn lines(candidates: &[GcCandidate], outcomes: &[RemovalOutcome]) -> String {
+    if candidates.is_empty() {
         return "nothing is left over\n".to_owned();
     }
-    let line = |(one, fate): (&Remnant, &Fate)| {
+    let line = |(one, outcome): (&GcCandidate, &RemovalOutcome)| {
         let Attachment { network, container, ifname } = &one.cached().at;
         let details = Some(one.details()).filter(|details| !details.is_empty());
         let details = details.map_or_else(String::new, |details| format!(" ({details})"));
-        one_line(&format!("{network} {container} {ifname}: {}{details}", said(fate))) + "\n"
+        one_line(&format!("{network} {container} {ifname}: {}{details}", said(outcome))) + "\n"
     };
-    remnants.iter().zip(fates).map(line).collect()
+    candidates.iter().zip(outcomes).map(line).collect()
 }
 
-fn said(fate: &Fate) -> String {
-    match fate {
-        Fate::Found => "left over".to_owned(),
-        Fate::Removed => "removed".to_owned(),
-        Fate::Kept(why) => format!("kept: {why}"),
-        Fate::Unclear(why) => format!("unclear: {why}"),
-        Fate::Failed(failures) => format!("failed: {}", failures.join("; ")),
+fn said(outcome: &RemovalOutcome) -> String {
+    match outcome {
+        RemovalOutcome::Found => "left over".to_owned(),
+        RemovalOutcome::Removed => "removed".to_owned(),
+        RemovalOutcome::Kept(why) => format!("kept: {why}"),
+        RemovalOutcome::Unclear(why) => format!("unclear: {why}"),
+        RemovalOutcome::Failed(failures) => format!("failed: {}", failures.join("; ")),
     }
 }
 
-fn json_text(remnants: &[Remnant], fates: &[Fate]) -> String {
-    let entries: Vec<_> = remnants.iter().zip(fates).map(|(one, fate)| entry(one, fate)).collect();
+fn json_text(candidates: &[GcCandidate], outcomes: &[RemovalOutcome]) -> String {
+    let entries: Vec<_> = candidates.iter().zip(outcomes).map(|(one, outcome)| entry(one, outcome)).collect();
     format!("{:#}\n", json!({ "leftOver": entries }))
 }
 
-fn entry(one: &Remnant, fate: &Fate) -> Value {
-    let (outcome, problems) = match fate {
-        Fate::Found => ("found", Vec::new()),
-        Fate::Removed => ("removed", Vec::new()),
-        Fate::Kept(why) => ("kept", vec![why.clone()]),
-        Fate::Unclear(why) => ("unclear", vec![why.clone()]),
-        Fate::Failed(failures) => ("failed", failures.clone()),
+fn entry(one: &GcCandidate, outcome: &RemovalOutcome) -> Value {
+    let (outcome, problems) = match outcome {
+        RemovalOutcome::Found => ("found", Vec::new()),
+        RemovalOutcome::Removed => ("removed", Vec::new()),
+        RemovalOutcome::Kept(why) => ("kept", vec![why.clone()]),
+        RemovalOutcome::Unclear(why) => ("unclear", vec![why.clone()]),
+        RemovalOutcome::Failed(failures) => ("failed", failures.clone()),
     };
     let Attachment { network, container, ifname } = &one.cached().at;
     json!({

@@ -16,14 +16,14 @@ mod plan;
 mod report;
 
 use folder::{Folder, FolderError};
-use plan::{Removal, TOOL};
+use plan::{TOOL, UninstallStep};
 
 /// The folder in which most runtimes look for plugins.
 const DEFAULT_FOLDER: &str = "/opt/cni/bin";
 
 /// The options of `install`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct InstallOptions {
     #[command(flatten)]
     target: RemovalOptions,
     /// install these plugins, separated by commas, and cni-plugins itself
@@ -43,7 +43,7 @@ pub struct RemovalOptions {
 }
 
 /// Installs this program.
-pub fn install(Options { target, only }: &Options) -> ExitCode {
+pub fn install(InstallOptions { target, only }: &InstallOptions) -> ExitCode {
     finish("install", install_into(&target.folder, &selected(only.as_deref()), target.dry_run))
 }
 
@@ -65,7 +65,7 @@ fn install_into(path: &Path, names: &[&'static str], is_dry: bool) -> Result<Str
 
 fn uninstall_from(path: &Path, is_dry: bool) -> Result<String, FolderError> {
     let folder = Folder::new(path);
-    let removals: Vec<Removal> = plan::uninstall(folder.ours()?, &folder.kept()?);
+    let removals: Vec<UninstallStep> = plan::uninstall(folder.ours()?, &folder.kept()?);
     if !is_dry {
         folder.uninstall(&removals)?;
     }

@@ -53,7 +53,7 @@ pub struct Inventory {
     /// Those of the cache, the oldest first.
     pub attached: Vec<Attached>,
     /// Those that the cache does not have, and that are dead or unclear.
-    pub left: Vec<Left>,
+    pub left: Vec<Leftover>,
     /// The addresses of the networks in the cache.
     pub pools: Vec<Pool>,
     /// What could not be found out, and why.
@@ -72,7 +72,7 @@ pub struct Attached {
 
 /// A container of which the cache does not tell.
 #[derive(Debug)]
-pub struct Left {
+pub struct Leftover {
     /// What it was, with the configuration of its network.
     pub cached: Cached,
     pub source: Source,
@@ -174,14 +174,14 @@ impl Inventory {
                 let process = calls.find(&cached.at, |name| can_work_on(&cached, name));
                 life = process.map_or(life, |process| Life::Unknown(format!("{process} works on it")));
                 let file = result_cache::file(scope.directory(), &cached.at);
-                self.left.push(Left { cached, source: Source::Leases { addresses, written }, file, life });
+                self.left.push(Leftover { cached, source: Source::Leases { addresses, written }, file, life });
             }
         }
         let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
         for at in recorded.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
             if judge.life_by_record(&at) == Some(Life::Dead) {
                 let file = result_cache::file(scope.directory(), &at);
-                self.left.push(Left { cached: self.recorded(at), source: Source::Record, file, life: Life::Dead });
+                self.left.push(Leftover { cached: self.recorded(at), source: Source::Record, file, life: Life::Dead });
             }
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Attached {
     }
 }
 
-impl Left {
+impl Leftover {
     /// The addresses that are leased to it.
     pub fn addresses(&self) -> Vec<IpAddr> {
         match &self.source {

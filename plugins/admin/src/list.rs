@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
 use crate::contested::{self, ContestedPort};
-use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
+use crate::inventory::{Attached, Depth, Inventory, Leftover, Scope, Source};
 use crate::output::{FOUND, print};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::table::Table;
@@ -21,7 +21,7 @@ const SHORT: usize = 12;
 
 /// The options of `list`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct ListOptions {
     #[command(flatten)]
     scope: Scope,
     /// do not shorten the names of containers
@@ -36,7 +36,7 @@ pub struct Options {
 }
 
 /// Prints what there is.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &ListOptions) -> ExitCode {
     let found = match Inventory::observe(&options.scope, Depth::Rules) {
         Ok(found) => found,
         Err(error) => {
@@ -58,7 +58,7 @@ pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
     }
 }
 
-fn text(found: &Inventory, options: &Options) -> String {
+fn text(found: &Inventory, options: &ListOptions) -> String {
     if found.attached.is_empty() && found.left.is_empty() {
         return "no containers\n".to_owned();
     }
@@ -93,7 +93,7 @@ const WIDE_HEADINGS: [&str; 11] = [
 ];
 
 /// A line of the table.
-struct Row<'a> {
+struct ListRow<'a> {
     cached: &'a Cached,
     addresses: Vec<IpAddr>,
     age: Option<Duration>,
@@ -102,16 +102,16 @@ struct Row<'a> {
     reason: Option<&'a str>,
 }
 
-fn rows(found: &Inventory) -> Vec<Row<'_>> {
+fn rows(found: &Inventory) -> Vec<ListRow<'_>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let attached = found.attached.iter().map(|Attached { cached, file, outcome, .. }| Row {
+    let attached = found.attached.iter().map(|Attached { cached, file, outcome, .. }| ListRow {
         cached,
         addresses: cached.addresses.clone(),
         age: Some(now.saturating_sub(file.written())),
         state: said(outcome),
         reason: if let RepairOutcome::Gone(why) = outcome { Some(why) } else { None },
     });
-    let left = found.left.iter().map(|left| Row {
+    let left = found.left.iter().map(|left| ListRow {
         cached: &left.cached,
         addresses: left.addresses(),
         age: left.written().map(|written| now.saturating_sub(written)),
@@ -121,7 +121,7 @@ fn rows(found: &Inventory) -> Vec<Row<'_>> {
     attached.chain(left).collect()
 }
 
-impl Row<'_> {
+impl ListRow<'_> {
     fn narrow(&self, is_full: bool) -> [String; 8] {
         let Self { cached, addresses, age, state, reason: _ } = self;
         let container = cached.at.container.as_str();
@@ -190,7 +190,7 @@ pub fn said(outcome: &RepairOutcome) -> String {
 }
 
 /// The state of what is left of an attachment, in words.
-pub fn said_of_left(left: &Left) -> String {
+pub fn said_of_left(left: &Leftover) -> String {
     match (&left.life, &left.source) {
         (Life::Unknown(why), _) => format!("unclear: {why}"),
         (Life::Alive | Life::Dead, Source::Leases { .. }) => "left over".to_owned(),
@@ -237,7 +237,7 @@ fn part(NamedPart { plugin, missing }: &NamedPart) -> Value {
     json!({"plugin": plugin, "first": missing})
 }
 
-fn left(left: &Left) -> Value {
+fn left(left: &Leftover) -> Value {
     let (state, reason) = match &left.life {
         Life::Unknown(why) => ("unclear", why.as_str()),
         Life::Alive | Life::Dead => ("left over", ""),

@@ -23,7 +23,7 @@ use text::{Metric, Sample};
 
 /// The options of `metrics`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct MetricsOptions {
     #[command(flatten)]
     scope: Scope,
     /// replace this file in one step, in place of printing: *.prom for node_exporter
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 /// Counts what there is, and prints or writes it.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &MetricsOptions) -> ExitCode {
     let found = match Inventory::observe(&options.scope, Depth::Rules) {
         Ok(found) => found,
         Err(error) => return failed(&format!("failed to read the cache: {error}")),

@@ -37,13 +37,13 @@ use crate::without_rules::WithoutRules;
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
-pub use options::Options;
+pub use options::RepairOptions;
 pub use outcome::{NamedPart, RepairOutcome};
-use second_look::PutBack;
+use second_look::RestoredRules;
 use together::repair_together;
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &RepairOptions) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> ExitCode {
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
             if !plugins.is_empty() {
-                put_back.push(PutBack { cached: cached.clone(), file: file.path.clone(), plugins });
+                put_back.push(RestoredRules { cached: cached.clone(), file: file.path.clone(), plugins });
             }
         }
     }
@@ -101,7 +101,7 @@ fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) ->
 }
 
 /// The attachments that are asked for. A file that is not libcni's is told of.
-fn meant<'a>(files: &'a [CacheFile], options: &Options, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
+fn meant<'a>(files: &'a [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
     let mut meant = Vec::new();
     for file in files {
         match read(file) {
@@ -136,7 +136,7 @@ fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
     }
 }
 
-fn is_meant(cached: &Cached, options: &Options) -> bool {
+fn is_meant(cached: &Cached, options: &RepairOptions) -> bool {
     options.network.as_deref().is_none_or(|name| name == cached.at.network.as_str())
 }
 

@@ -39,7 +39,7 @@ const PROBE_SECONDS: u64 = 3;
 
 /// The options of `trace`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub struct TraceOptions {
     /// a port of the host, as PORT or PORT/udp; or a container, or CONTAINER to ADDRESS[:PORT][/udp]
     #[arg(required = true, num_args = 1..=3, value_name = "PORT|CONTAINER")]
     what: Vec<String>,
@@ -56,14 +56,14 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl TraceOptions {
     fn patience(&self) -> Duration {
         Duration::from_secs(self.seconds.unwrap_or(if self.probe { PROBE_SECONDS } else { SECONDS }))
     }
 }
 
 /// Follows packets, and prints their paths.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &TraceOptions) -> ExitCode {
     let target = match target::parse(&options.what) {
         Ok(target) => target,
         Err(sentence) => {

@@ -18,7 +18,7 @@ const USUAL: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What is known of the packet filter.
 #[derive(Debug, Default)]
-struct Facts {
+struct FilterFacts {
     /// The words of `iptables --version`.
     iptables: Option<String>,
     /// Why iptables cannot be used, if it cannot.
@@ -34,7 +34,7 @@ struct Facts {
 /// Looks at the packet filter.
 pub fn look() -> Vec<Finding> {
     let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
-    judge(&Facts {
+    judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
         no_nftables: why_not("portmap", "nftables"),
@@ -56,7 +56,7 @@ fn legacy_tables() -> Vec<String> {
     files.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
 }
 
-fn judge(facts: &Facts) -> Vec<Finding> {
+fn judge(facts: &FilterFacts) -> Vec<Finding> {
     let mut findings = vec![judge_iptables(facts), judge_nftables(facts)];
     if facts.has_firewalld {
         findings.push(Finding::fine(TOPIC, "firewalld answers; the plugin firewall uses it unless told otherwise"));
@@ -72,7 +72,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn judge_iptables(facts: &Facts) -> Finding {
+fn judge_iptables(facts: &FilterFacts) -> Finding {
     match (&facts.no_iptables, &facts.no_nftables) {
         (None, _) => {
             let version = facts.iptables.as_deref().unwrap_or("iptables");
@@ -91,7 +91,7 @@ fn judge_iptables(facts: &Facts) -> Finding {
     }
 }
 
-fn judge_nftables(facts: &Facts) -> Finding {
+fn judge_nftables(facts: &FilterFacts) -> Finding {
     match &facts.no_nftables {
         None => Finding::fine(TOPIC, "nf_tables can be used"),
         Some(why) => Finding::note(
@@ -107,7 +107,7 @@ mod tests {
     use super::super::finding::Severity;
     use super::*;
 
-    fn severities(facts: &Facts) -> Vec<Severity> {
+    fn severities(facts: &FilterFacts) -> Vec<Severity> {
         judge(facts).iter().map(|one| one.severity).collect()
     }
 
@@ -115,21 +115,21 @@ mod tests {
     fn one_backend_is_enough() {
         use Severity::{Fine, Note, Problem};
         let lost = || Some("lost".to_owned());
-        assert_eq!(severities(&Facts::default()), [Fine, Fine]);
-        assert_eq!(severities(&Facts { no_iptables: lost(), ..Facts::default() }), [Note, Fine]);
-        assert_eq!(severities(&Facts { no_nftables: lost(), ..Facts::default() }), [Fine, Note]);
+        assert_eq!(severities(&FilterFacts::default()), [Fine, Fine]);
+        assert_eq!(severities(&FilterFacts { no_iptables: lost(), ..FilterFacts::default() }), [Note, Fine]);
+        assert_eq!(severities(&FilterFacts { no_nftables: lost(), ..FilterFacts::default() }), [Fine, Note]);
         assert_eq!(
-            severities(&Facts { no_iptables: lost(), no_nftables: lost(), ..Facts::default() }),
+            severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),
             [Problem, Note]
         );
     }
 
     #[test]
     fn two_flavours_at_once_are_worth_knowing() {
-        let facts = |version: &str| Facts {
+        let facts = |version: &str| FilterFacts {
             iptables: Some(version.to_owned()),
             legacy_tables: vec!["nat".to_owned()],
-            ..Facts::default()
+            ..FilterFacts::default()
         };
         assert_eq!(judge(&facts("iptables v1.8.9 (legacy)")).len(), 2);
         let both = judge(&facts("iptables v1.8.9 (nf_tables)"));

@@ -27,16 +27,16 @@ const DAEMONS: [&str; 5] = ["flanneld", "flannel", "k3s", "k3s-server", "k3s-age
 
 /// What is known of one network.
 #[derive(Debug)]
-struct Facts {
+struct FlannelFacts {
     path: String,
     lease: Result<SubnetLease, LeaseError>,
-    bridge: Option<Bridge>,
+    bridge: Option<BridgeAddresses>,
     has_daemon: bool,
 }
 
 /// The bridge that the delegate uses, where it exists.
 #[derive(Clone, Debug)]
-struct Bridge {
+struct BridgeAddresses {
     name: String,
     addresses: Vec<Cidr>,
     /// `forceAddress`: the next ADD replaces another address.
@@ -56,16 +56,16 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
 }
 
 /// Reads the lease, and the addresses of the bridge. What is wrong with a configuration, the plugin itself reports.
-fn observe(config: Value, has_daemon: bool) -> Result<Option<Facts>, Error> {
+fn observe(config: Value, has_daemon: bool) -> Result<Option<FlannelFacts>, Error> {
     let Ok(request) = status::request(config, &Flannel) else { return Ok(None) };
     let Ok(config) = Config::load(&request) else { return Ok(None) };
     let lease = SubnetLease::load(&config.subnet_file, &mut LinuxHost::new(&request)?);
     let composed = lease.as_ref().ok().and_then(|lease| DelegateConfig::new(&config, lease).ok());
     let bridge = composed.map_or(Ok(None), |composed| observe_bridge(&composed))?;
-    Ok(Some(Facts { path: config.subnet_file, lease, bridge, has_daemon }))
+    Ok(Some(FlannelFacts { path: config.subnet_file, lease, bridge, has_daemon }))
 }
 
-fn observe_bridge(composed: &DelegateConfig) -> Result<Option<Bridge>, Error> {
+fn observe_bridge(composed: &DelegateConfig) -> Result<Option<BridgeAddresses>, Error> {
     if cni_builtin::plugin(&composed.plugin).is_none_or(|plugin| plugin.kind() != "bridge") {
         return Ok(None);
     }
@@ -75,7 +75,7 @@ fn observe_bridge(composed: &DelegateConfig) -> Result<Option<Bridge>, Error> {
     let addresses = socket.addresses(link.index, None)?.into_iter().map(|address| address.cidr);
     let addresses = addresses.filter(|address| !is_link_local(address.address())).collect();
     let is_forced = composed.get("forceAddress") == Some(&Json::Bool(true));
-    Ok(Some(Bridge { name: name.to_owned(), addresses, is_forced }))
+    Ok(Some(BridgeAddresses { name: name.to_owned(), addresses, is_forced }))
 }
 
 const fn is_link_local(address: IpAddr) -> bool {
@@ -97,7 +97,7 @@ fn has_daemon(processes: &Path) -> bool {
     entries.map(|entry| entry.path()).any(|process| is_daemon(&process))
 }
 
-fn judge(facts: &Facts) -> Vec<Finding> {
+fn judge(facts: &FlannelFacts) -> Vec<Finding> {
     let lease = match &facts.lease {
         Ok(lease) => lease,
         Err(error) => return vec![no_lease(facts, error)],
@@ -111,7 +111,7 @@ fn judge(facts: &Facts) -> Vec<Finding> {
     }
 }
 
-fn no_lease(facts: &Facts, error: &LeaseError) -> Finding {
+fn no_lease(facts: &FlannelFacts, error: &LeaseError) -> Finding {
     let path = &facts.path;
     match (&error.cause, facts.has_daemon) {
         (LeaseCause::Absent { .. }, true) => Finding::problem(
@@ -134,7 +134,7 @@ fn no_lease(facts: &Facts, error: &LeaseError) -> Finding {
     }
 }
 
-fn stale(facts: &Facts) -> Option<Finding> {
+fn stale(facts: &FlannelFacts) -> Option<Finding> {
     (!facts.has_daemon).then(|| {
         Finding::note(
             TOPIC,
@@ -145,8 +145,8 @@ fn stale(facts: &Facts) -> Option<Finding> {
 }
 
 /// The bridge keeps the address of an earlier lease until the next ADD, which replaces it or fails.
-fn disagreement(facts: &Facts, lease: &SubnetLease) -> Option<Finding> {
-    let Bridge { name, addresses, is_forced } = facts.bridge.as_ref()?;
+fn disagreement(facts: &FlannelFacts, lease: &SubnetLease) -> Option<Finding> {
+    let BridgeAddresses { name, addresses, is_forced } = facts.bridge.as_ref()?;
     let other = addresses.iter().find(|address| is_of_another(**address, addresses, lease))?;
     let says = format!("{name} has the address {other}, and {} says {}", facts.path, subnets(lease));
     Some(if *is_forced {
@@ -169,8 +169,8 @@ fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &SubnetLease) -> bool
 
 /// An address of an earlier lease beside that of this one: the bridge plugin replaces an IPv6 address only if the networks overlap. The
 /// host has a route to that subnet, and flanneld cannot add one to another host that has it now.
-fn former(facts: &Facts, lease: &SubnetLease) -> Option<Finding> {
-    let Bridge { name, addresses, .. } = facts.bridge.as_ref()?;
+fn former(facts: &FlannelFacts, lease: &SubnetLease) -> Option<Finding> {
+    let BridgeAddresses { name, addresses, .. } = facts.bridge.as_ref()?;
     let is_former = |address: &&Cidr| {
         lease.networks.iter().any(|network| network.contains(address.address()))
             && !lease.has(address.address())
@@ -205,17 +205,17 @@ mod tests {
         SubnetLease::parse(PATH, text).map_err(|cause| LeaseError { cause })
     }
 
-    fn bridge(addresses: &[&str], is_forced: bool) -> Option<Bridge> {
+    fn bridge(addresses: &[&str], is_forced: bool) -> Option<BridgeAddresses> {
         let addresses = addresses.iter().map(|address| address.parse().expect("an address")).collect();
-        Some(Bridge { name: "cni0".to_owned(), addresses, is_forced })
+        Some(BridgeAddresses { name: "cni0".to_owned(), addresses, is_forced })
     }
 
     fn judged(
         lease: Result<SubnetLease, LeaseError>,
-        bridge: Option<Bridge>,
+        bridge: Option<BridgeAddresses>,
         has_daemon: bool,
     ) -> Vec<(Severity, String)> {
-        let findings = judge(&Facts { path: PATH.to_owned(), lease, bridge, has_daemon });
+        let findings = judge(&FlannelFacts { path: PATH.to_owned(), lease, bridge, has_daemon });
         findings.into_iter().map(|one| (one.severity, one.says)).collect()
     }
 

@@ -29,7 +29,7 @@ enum Origin {
 
 /// A plugin of ours by its name, where a runtime finds it, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct FoundPlugin {
     plugin: &'static str,
     folder: PathBuf,
     origin: Origin,
@@ -48,10 +48,10 @@ pub fn look(runtimes: &[Runtime]) -> Vec<Finding> {
 }
 
 /// The first file of each name, as the runtime finds it.
-fn found_by(runtime: &Runtime) -> Vec<Found> {
+fn found_by(runtime: &Runtime) -> Vec<FoundPlugin> {
     let find = |plugin: &'static str| {
         let folder = runtime.folders.iter().find(|folder| folder.join(plugin).is_file())?;
-        Some(Found { plugin, folder: folder.clone(), origin: origin(&folder.join(plugin)) })
+        Some(FoundPlugin { plugin, folder: folder.clone(), origin: origin(&folder.join(plugin)) })
     };
     PLUGINS.iter().filter_map(|plugin| find(plugin.kind())).collect()
 }
@@ -85,12 +85,12 @@ fn named(about: String) -> Origin {
     }
 }
 
-fn judge(runtime: &Runtime, found: &[Found]) -> Finding {
+fn judge(runtime: &Runtime, found: &[FoundPlugin]) -> Finding {
     let Runtime { name, folders, told_by } = runtime;
     let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     let told = told_by.as_ref().map_or_else(String::new, |file| format!(", as {} says", file.display()));
     let at = format!("{name}: in {}{told}", searched.join(", "));
-    let others: Vec<&Found> = found.iter().filter(|one| one.origin != Origin::Ours).collect();
+    let others: Vec<&FoundPlugin> = found.iter().filter(|one| one.origin != Origin::Ours).collect();
     match (found.len(), others.is_empty()) {
         (0, _) => {
             Finding::problem(TOPIC, format!("{at} there are no plugins"), "put them into the first of these folders")
@@ -110,9 +110,9 @@ fn judge(runtime: &Runtime, found: &[Found]) -> Finding {
 }
 
 /// Each folder, with what its plugins say and their names.
-fn listed(others: &[&Found]) -> String {
+fn listed(others: &[&FoundPlugin]) -> String {
     let mut groups: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for Found { plugin, folder, origin } in others {
+    for FoundPlugin { plugin, folder, origin } in others {
         let about = match origin {
             Origin::Ours => String::new(),
             Origin::Other(about) => about.replace(&format!(" {plugin} "), " "),
@@ -154,8 +154,8 @@ mod tests {
     use super::super::finding::Severity;
     use super::*;
 
-    fn found(plugin: &'static str, folder: &str, about: &str) -> Found {
-        Found { plugin, folder: PathBuf::from(folder), origin: named(first_line(about)) }
+    fn found(plugin: &'static str, folder: &str, about: &str) -> FoundPlugin {
+        FoundPlugin { plugin, folder: PathBuf::from(folder), origin: named(first_line(about)) }
     }
 
     fn runtime() -> Runtime {
@@ -167,7 +167,7 @@ mod tests {
     fn plugins_of_others_are_in_the_way_of_ours() {
         let ours = format!("CNI bridge plugin v1.9.1+rs.{OUR_VERSION}\n…");
         let (bridge, portmap) = (found("bridge", "/b", &ours), found("portmap", "/a", "CNI portmap plugin v1.1.1\n"));
-        let judged = |found: &[Found]| judge(&runtime(), found);
+        let judged = |found: &[FoundPlugin]| judge(&runtime(), found);
         assert_eq!(judged(&[]).severity, Severity::Problem);
         assert_eq!(judged(std::slice::from_ref(&bridge)).severity, Severity::Fine);
         assert_eq!(judged(std::slice::from_ref(&portmap)).severity, Severity::Note);

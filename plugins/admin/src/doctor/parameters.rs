@@ -11,7 +11,7 @@ const TOPIC: &str = "parameters";
 
 /// What is known, where the kernel has the parameter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Facts {
+struct ParameterFacts {
     forwarding: Option<u64>,
     /// Whether what a bridge forwards passes iptables.
     bridged: Option<u64>,
@@ -26,7 +26,7 @@ struct Facts {
 /// Reads the parameters of the namespace that it runs in.
 pub fn look() -> Vec<Finding> {
     let containers = fs::read_dir(result_cache::results(Path::new(result_cache::DIRECTORY)));
-    judge(Facts {
+    judge(ParameterFacts {
         forwarding: number("net/ipv4/ip_forward"),
         bridged: number("net/bridge/bridge-nf-call-iptables"),
         no_ipv6: number("net/ipv6/conf/all/disable_ipv6"),
@@ -41,7 +41,7 @@ fn number(parameter: &str) -> Option<u64> {
     fs::read_to_string(Path::new("/proc/sys").join(parameter)).ok()?.trim().parse().ok()
 }
 
-fn judge(facts: Facts) -> Vec<Finding> {
+fn judge(facts: ParameterFacts) -> Vec<Finding> {
     let found = [forwarding(facts), bridged(facts), ipv6(facts), tracking(facts), neighbours(facts)];
     let said: Vec<Finding> = found.into_iter().flatten().collect();
     if said.is_empty() {
@@ -52,7 +52,7 @@ fn judge(facts: Facts) -> Vec<Finding> {
 }
 
 /// Plugins turn it on with the first container of a network with a gateway.
-fn forwarding(facts: Facts) -> Option<Finding> {
+fn forwarding(facts: ParameterFacts) -> Option<Finding> {
     let is_lost = facts.forwarding == Some(0) && facts.containers > 0;
     is_lost.then(|| {
         Finding::problem(
@@ -63,7 +63,7 @@ fn forwarding(facts: Facts) -> Option<Finding> {
     })
 }
 
-fn bridged(facts: Facts) -> Option<Finding> {
+fn bridged(facts: ParameterFacts) -> Option<Finding> {
     (facts.bridged == Some(0)).then(|| {
         Finding::note(
             TOPIC,
@@ -73,7 +73,7 @@ fn bridged(facts: Facts) -> Option<Finding> {
     })
 }
 
-fn ipv6(facts: Facts) -> Option<Finding> {
+fn ipv6(facts: ParameterFacts) -> Option<Finding> {
     (facts.no_ipv6 == Some(1)).then(|| {
         Finding::note(
             TOPIC,
@@ -83,7 +83,7 @@ fn ipv6(facts: Facts) -> Option<Finding> {
     })
 }
 
-fn tracking(facts: Facts) -> Option<Finding> {
+fn tracking(facts: ParameterFacts) -> Option<Finding> {
     let (tracked, most) = (facts.tracked?, facts.most_tracked?);
     (most > 0 && tracked.saturating_mul(10) >= most.saturating_mul(9)).then(|| {
         Finding::problem(
@@ -95,7 +95,7 @@ fn tracking(facts: Facts) -> Option<Finding> {
 }
 
 /// The host needs a neighbour for each container.
-fn neighbours(facts: Facts) -> Option<Finding> {
+fn neighbours(facts: ParameterFacts) -> Option<Finding> {
     let most = facts.most_neighbours?;
     (facts.containers.saturating_mul(10) >= most.saturating_mul(9)).then(|| {
         Finding::problem(
@@ -111,7 +111,7 @@ mod tests {
     use super::super::finding::Severity;
     use super::*;
 
-    const GOOD: Facts = Facts {
+    const GOOD: ParameterFacts = ParameterFacts {
         forwarding: Some(1),
         bridged: Some(1),
         no_ipv6: Some(0),
@@ -125,11 +125,23 @@ mod tests {
     fn each_parameter_is_judged_by_itself() {
         assert_eq!(judge(GOOD), [Finding::fine(TOPIC, "forwarding, connection tracking and neighbours are as needed")]);
         for (facts, severity, cure) in [
-            (Facts { forwarding: Some(0), ..GOOD }, Severity::Problem, "sysctl -w net.ipv4.ip_forward=1"),
-            (Facts { bridged: Some(0), ..GOOD }, Severity::Note, "sysctl -w net.bridge.bridge-nf-call-iptables=1"),
-            (Facts { no_ipv6: Some(1), ..GOOD }, Severity::Note, "sysctl -w net.ipv6.conf.all.disable_ipv6=0"),
-            (Facts { tracked: Some(900), ..GOOD }, Severity::Problem, "sysctl -w net.netfilter.nf_conntrack_max=2000"),
-            (Facts { containers: 1000, ..GOOD }, Severity::Problem, "sysctl -w net.ipv4.neigh.default.gc_thresh3=4000"),
+            (ParameterFacts { forwarding: Some(0), ..GOOD }, Severity::Problem, "sysctl -w net.ipv4.ip_forward=1"),
+            (
+                ParameterFacts { bridged: Some(0), ..GOOD },
+                Severity::Note,
+                "sysctl -w net.bridge.bridge-nf-call-iptables=1",
+            ),
+            (ParameterFacts { no_ipv6: Some(1), ..GOOD }, Severity::Note, "sysctl -w net.ipv6.conf.all.disable_ipv6=0"),
+            (
+                ParameterFacts { tracked: Some(900), ..GOOD },
+                Severity::Problem,
+                "sysctl -w net.netfilter.nf_conntrack_max=2000",
+            ),
+            (
+                ParameterFacts { containers: 1000, ..GOOD },
+                Severity::Problem,
+                "sysctl -w net.ipv4.neigh.default.gc_thresh3=4000",
+            ),
         ] {
             let said = judge(facts);
             let [one] = &said[..] else { panic!("{said:?}") };
@@ -140,7 +152,7 @@ mod tests {
 
     #[test]
     fn without_containers_nothing_needs_to_be_forwarded() {
-        assert_eq!(judge(Facts { forwarding: Some(0), containers: 0, ..GOOD })[0].severity, Severity::Fine);
-        assert_eq!(judge(Facts::default())[0].severity, Severity::Fine, "a kernel that says nothing");
+        assert_eq!(judge(ParameterFacts { forwarding: Some(0), containers: 0, ..GOOD })[0].severity, Severity::Fine);
+        assert_eq!(judge(ParameterFacts::default())[0].severity, Severity::Fine, "a kernel that says nothing");
     }
 }

@@ -1,8 +1,8 @@
 //! The removal of what is left of one attachment, under its lock.
 //!
-//! Time goes by between the look at all of the machine and the removal of the last remnant, and a runtime may add an
-//! attachment of the same name meanwhile. So each is judged again under its lock, which ADD waits for, and before each
-//! DEL: an ADD gives up waiting, and goes on without the lock, when a plugin of others takes long.
+//! Between the search of the machine and the removal of the last candidate, a runtime may add an attachment of the same name. So
+//! each candidate is judged again under its lock, for which ADD waits, and before each DEL, since an ADD that has waited too long
+//! goes on without the lock.
 
 use std::time::{Duration, Instant};
 
@@ -17,53 +17,53 @@ use cni_plugin::share::Share;
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders, can_work_on};
 use crate::error_line::error_line;
-use crate::inventory::{Attached, Inventory, Left};
+use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::Judge;
 
 /// How long the lock is held before an ADD may have given up waiting for it, with a margin.
 const PATIENCE_OF_ADD: Duration = Duration::from_secs(9);
 
-/// Something that is left of a container, or may be.
-pub enum Remnant {
+/// An attachment that is left over, or may be.
+pub enum GcCandidate {
     /// An attachment of the cache.
     Known(Box<Attached>),
-    /// One that the cache does not have.
-    Other(Box<Left>),
+    /// An attachment that the cache does not have.
+    Other(Box<Leftover>),
 }
 
-/// What became of it.
+/// The outcome for a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Nothing was asked for.
+pub enum RemovalOutcome {
+    /// It is left over, and was not to be removed.
     Found,
     Removed,
-    /// It is not left over any more, for this reason.
+    /// It was kept, for this reason.
     Kept(String),
-    /// Nobody can tell whether it lives, for this reason.
+    /// It is unknown whether it lives, for this reason.
     Unclear(String),
-    /// What has failed.
+    /// These parts of the removal failed.
     Failed(Vec<String>),
 }
 
-impl Fate {
-    /// That of what is not to be removed.
-    pub fn of_found(remnant: &Remnant) -> Self {
-        match remnant.life() {
+impl RemovalOutcome {
+    /// The outcome without a removal.
+    pub fn of_found(candidate: &GcCandidate) -> Self {
+        match candidate.life() {
             Life::Unknown(why) => Self::Unclear(why.clone()),
             Life::Alive | Life::Dead => Self::Found,
         }
     }
 }
 
-impl Remnant {
-    /// Everything that was found and does not live.
+impl GcCandidate {
+    /// Every attachment that does not live.
     pub fn all(found: Inventory) -> Vec<Self> {
         let known = found.attached.into_iter().filter(|one| one.life != Life::Alive);
         let known = known.map(|one| Self::Known(Box::new(one)));
         known.chain(found.left.into_iter().map(|one| Self::Other(Box::new(one)))).collect()
     }
 
-    /// What it was, with the configuration of its plugins.
+    /// The attachment, with the configuration of its plugins.
     pub const fn cached(&self) -> &Cached {
         match self {
             Self::Known(one) => &one.cached,
@@ -71,7 +71,7 @@ impl Remnant {
         }
     }
 
-    /// What it was judged to be.
+    /// Whether it lives, as last judged.
     pub const fn life(&self) -> &Life {
         match self {
             Self::Known(one) => &one.life,
@@ -79,7 +79,7 @@ impl Remnant {
         }
     }
 
-    /// Whether what has told of it is as it was.
+    /// Whether its file is unchanged since it was found.
     fn is_current(&self) -> Result<bool, String> {
         match self {
             Self::Known(one) => {
@@ -90,7 +90,7 @@ impl Remnant {
     }
 }
 
-/// Removes remnants, one after the other.
+/// Removes candidates, one after the other.
 pub struct Remover {
     caller: Caller,
     judge: Judge,
@@ -105,39 +105,39 @@ impl Remover {
     }
 
     /// Removes what is left of an attachment, if it is dead.
-    pub fn remove(&mut self, remnant: &Remnant) -> Fate {
-        if let Life::Unknown(why) = remnant.life() {
-            return Fate::Unclear(why.clone());
+    pub fn remove(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
+        if let Life::Unknown(why) = candidate.life() {
+            return RemovalOutcome::Unclear(why.clone());
         }
-        let at = &remnant.cached().at;
-        let fate = match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
-            Ok(()) => self.remove_locked(remnant),
-            Err(error) => Fate::Kept(format!("something works on it: {}", error_line(&error))),
+        let at = &candidate.cached().at;
+        let outcome = match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
+            Ok(()) => self.remove_locked(candidate),
+            Err(error) => RemovalOutcome::Kept(format!("something works on it: {}", error_line(&error))),
         };
         self.caller.release();
-        fate
+        outcome
     }
 
     /// The lock of the attachment is held. A plugin that fails does not keep the others. The runtime would try a DEL
     /// that has failed again, so the attachment stays known then.
-    fn remove_locked(&mut self, remnant: &Remnant) -> Fate {
+    fn remove_locked(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
         let locked = Instant::now();
-        if let Some(fate) = self.changed(remnant) {
-            return fate;
+        if let Some(outcome) = self.changed(candidate) {
+            return outcome;
         }
-        let (cached, mut failures) = (remnant.cached(), Vec::new());
+        let (cached, mut failures) = (candidate.cached(), Vec::new());
         let record = self.judge.record(&cached.at);
         for (index, config) in cached.plugins.iter().rev().enumerate() {
             if index > 0
-                && let Some(fate) = self.lives_again(remnant, locked)
+                && let Some(outcome) = self.lives_again(candidate, locked)
             {
-                return fate;
+                return outcome;
             }
             let deleted = self.caller.delete(cached, config);
             failures.extend(deleted.err().map(|problem| format!("{}: {problem}", config.kind)));
         }
         if failures.is_empty() {
-            return self.forget(remnant, locked);
+            return self.forget(candidate, locked);
         }
         // The DEL of the interface has removed the record, by which the next call judges. An ADD may have written another.
         if let Some(record) = record.filter(|_| self.judge.life_by_record(&cached.at).is_none())
@@ -145,78 +145,78 @@ impl Remover {
         {
             failures.push(error_line(&error));
         }
-        Fate::Failed(failures)
+        RemovalOutcome::Failed(failures)
     }
 
     /// Removes the file of the cache that was judged, and the record of the attachment, which plugins of others leave.
-    fn forget(&mut self, remnant: &Remnant, locked: Instant) -> Fate {
-        if let Some(fate) = self.lives_again(remnant, locked) {
-            return fate;
+    fn forget(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
+        if let Some(outcome) = self.lives_again(candidate, locked) {
+            return outcome;
         }
-        if let Remnant::Known(one) = remnant
+        if let GcCandidate::Known(one) = candidate
             && let Err(error) = cni_files::remove(&one.file.path)
         {
-            return Fate::Failed(vec![Error::from(error).in_full()]);
+            return RemovalOutcome::Failed(vec![Error::from(error).in_full()]);
         }
-        let at = &remnant.cached().at;
+        let at = &candidate.cached().at;
         let forgotten = self.caller.host().and_then(|host| {
             exclusion::end_del(Share::Interface, at, host);
             host.apply(&AttachmentRecord::remove(at))
         });
-        forgotten.map_or_else(|error| Fate::Failed(vec![error_line(&error)]), |_| Fate::Removed)
+        forgotten.map_or_else(|error| RemovalOutcome::Failed(vec![error_line(&error)]), |_| RemovalOutcome::Removed)
     }
 
-    /// What becomes of a remnant that is not what it was when it was found.
-    fn changed(&mut self, remnant: &Remnant) -> Option<Fate> {
-        let cached = remnant.cached();
+    /// The outcome for a candidate that has changed since it was found.
+    fn changed(&mut self, candidate: &GcCandidate) -> Option<RemovalOutcome> {
+        let cached = candidate.cached();
         if let Some(process) = self.calls.now().find(&cached.at, |name| can_work_on(cached, name)) {
             return Some(worked_on(&process));
         }
-        match (remnant.is_current(), remnant) {
-            (Ok(true), Remnant::Known(_)) => fate_of(self.judge.at_once(cached)),
-            (Ok(true), Remnant::Other(_)) => fate_of(self.judge.life_by_record(&cached.at)),
+        match (candidate.is_current(), candidate) {
+            (Ok(true), GcCandidate::Known(_)) => outcome_of(self.judge.at_once(cached)),
+            (Ok(true), GcCandidate::Other(_)) => outcome_of(self.judge.life_by_record(&cached.at)),
             (Ok(false), _) => Some(added_again()),
-            (Err(problem), _) => Some(Fate::Failed(vec![problem])),
+            (Err(problem), _) => Some(RemovalOutcome::Failed(vec![problem])),
         }
     }
 
-    /// What becomes of a remnant whose attachment has been added again since the removal began, or is being added without the
+    /// The outcome for a candidate whose attachment was added again since the removal began, or is being added without the
     /// lock, which was taken at `locked`. Its record goes with the DEL of the plugin that has made the interface, and then
     /// the cache alone can tell.
-    fn lives_again(&mut self, remnant: &Remnant, locked: Instant) -> Option<Fate> {
+    fn lives_again(&mut self, candidate: &GcCandidate, locked: Instant) -> Option<RemovalOutcome> {
         if locked.elapsed() > PATIENCE_OF_ADD {
-            let cached = remnant.cached();
+            let cached = candidate.cached();
             let process = RunningCalls::observe().find(&cached.at, |name| can_work_on(cached, name));
             if let Some(process) = process {
                 return Some(worked_on(&process));
             }
         }
-        let is_current = match remnant {
-            Remnant::Known(_) => remnant.is_current(),
+        let is_current = match candidate {
+            GcCandidate::Known(_) => candidate.is_current(),
             // Its leases go with the DELs.
-            Remnant::Other(_) => Ok(true),
+            GcCandidate::Other(_) => Ok(true),
         };
         match is_current {
-            Ok(true) => fate_of(self.judge.life_by_record(&remnant.cached().at)),
+            Ok(true) => outcome_of(self.judge.life_by_record(&candidate.cached().at)),
             Ok(false) => Some(added_again()),
-            Err(problem) => Some(Fate::Failed(vec![problem])),
+            Err(problem) => Some(RemovalOutcome::Failed(vec![problem])),
         }
     }
 }
 
 /// What becomes of something that was dead; `None` when it still seems to be.
-fn fate_of(life: Option<Life>) -> Option<Fate> {
+fn outcome_of(life: Option<Life>) -> Option<RemovalOutcome> {
     match life? {
         Life::Dead => None,
-        Life::Alive => Some(Fate::Kept("it lives again".to_owned())),
-        Life::Unknown(why) => Some(Fate::Unclear(why)),
+        Life::Alive => Some(RemovalOutcome::Kept("it lives again".to_owned())),
+        Life::Unknown(why) => Some(RemovalOutcome::Unclear(why)),
     }
 }
 
-fn worked_on(process: &str) -> Fate {
-    Fate::Kept(format!("{process} works on it"))
+fn worked_on(process: &str) -> RemovalOutcome {
+    RemovalOutcome::Kept(format!("{process} works on it"))
 }
 
-fn added_again() -> Fate {
-    Fate::Kept("the runtime has deleted it, or added it again".to_owned())
+fn added_again() -> RemovalOutcome {
+    RemovalOutcome::Kept("the runtime has deleted it, or added it again".to_owned())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cni_files::{Draft, FileError, Lock, LockError, remove, remove_empty};
 
 use super::mark;
-use super::plan::{Change, Present, Removal};
+use super::plan::{InstallChange, Present, UninstallStep};
 use crate::doctor::folders::about;
 use crate::progress::Progress;
 
@@ -93,7 +93,7 @@ impl Folder {
     }
 
     /// Makes a program the content of every name.
-    pub fn install(&self, program: &[u8], changes: &[Change]) -> Result<(), FolderError> {
+    pub fn install(&self, program: &[u8], changes: &[InstallChange]) -> Result<(), FolderError> {
         create(&self.path, 0o755)?;
         create(&self.own, 0o700)?;
         let lock = self.lock()?;
@@ -116,13 +116,13 @@ impl Folder {
     }
 
     /// Removes files of ours, and puts back those that they have replaced.
-    pub fn uninstall(&self, removals: &[Removal]) -> Result<(), FolderError> {
+    pub fn uninstall(&self, removals: &[UninstallStep]) -> Result<(), FolderError> {
         if removals.is_empty() {
             return Ok(());
         }
         create(&self.own, 0o700)?;
         let lock = self.lock()?;
-        for Removal { name, restores } in removals {
+        for UninstallStep { name, restores } in removals {
             let path = self.path.join(name);
             if *restores {
                 fs::rename(self.own.join(name), &path).map_err(FileError::of("write", &path))?;

@@ -17,12 +17,12 @@ pub enum Present {
 
 /// A name that is to be this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct InstallChange {
     pub name: &'static str,
     pub was: Present,
 }
 
-impl Change {
+impl InstallChange {
     /// Whether the present file must be kept for the way back: the program of somebody else.
     pub const fn keeps(&self) -> bool {
         matches!(self.was, Present::Other(_))
@@ -30,18 +30,18 @@ impl Change {
 }
 
 /// What `install` does, in this order.
-pub fn install(facts: Vec<(&'static str, Present)>) -> Vec<Change> {
-    facts.into_iter().map(|(name, was)| Change { name, was }).collect()
+pub fn install(facts: Vec<(&'static str, Present)>) -> Vec<InstallChange> {
+    facts.into_iter().map(|(name, was)| InstallChange { name, was }).collect()
 }
 
 /// Whether every name is this very program already.
-pub fn is_current(changes: &[Change]) -> bool {
+pub fn is_current(changes: &[InstallChange]) -> bool {
     changes.iter().all(|change| change.was == Present::Current)
 }
 
 /// A file of ours that goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removal {
+pub struct UninstallStep {
     pub name: String,
     /// Whether the file that `install` has replaced is put back.
     pub restores: bool,
@@ -49,9 +49,9 @@ pub struct Removal {
 
 /// What `uninstall` does with the files of ours, given the names of the files that were kept. The tool goes last, so that
 /// `uninstall` can be repeated after a failure.
-pub fn uninstall(mut ours: Vec<String>, kept: &[String]) -> Vec<Removal> {
+pub fn uninstall(mut ours: Vec<String>, kept: &[String]) -> Vec<UninstallStep> {
     ours.sort_by_key(|name| (name == TOOL, name.clone()));
-    ours.into_iter().map(|name| Removal { restores: kept.contains(&name), name }).collect()
+    ours.into_iter().map(|name| UninstallStep { restores: kept.contains(&name), name }).collect()
 }
 
 #[cfg(test)]

@@ -5,22 +5,22 @@ use std::path::Path;
 use cni_builtin::OUR_VERSION;
 
 use super::folder::OWN_FOLDER;
-use super::plan::{Change, Present, Removal, is_current};
+use super::plan::{InstallChange, Present, UninstallStep, is_current};
 
 /// What was installed, or would be, and how to go back.
-pub fn installed(folder: &Path, changes: &[Change], is_dry: bool) -> String {
+pub fn installed(folder: &Path, changes: &[InstallChange], is_dry: bool) -> String {
     let (shown, count) = (folder.display(), changes.len());
     if is_current(changes) {
         return format!("{shown} has cni-plugins {OUR_VERSION} already, under {count} names\n");
     }
     let will = if is_dry { "would be " } else { "" };
     let mut report = format!("cni-plugins {OUR_VERSION} {will}installed in {shown}, under {count} names\n");
-    for (what, names) in groups(changes.iter().map(|change| (fate(change), change.name))) {
+    for (what, names) in groups(changes.iter().map(|change| (change_text(change), change.name))) {
         report.push_str(&format!("  {what}: {}\n", names.join(" ")));
     }
     report.push_str(&format!("to go back: {shown}/cni-plugins uninstall {shown}\n"));
     let kept = if is_dry { "would be" } else { "are" };
-    if changes.iter().any(Change::keeps) {
+    if changes.iter().any(InstallChange::keeps) {
         report.push_str(&format!("  puts back the plugins of others, which {kept} kept in {shown}/{OWN_FOLDER}\n"));
     }
     for old in old_releases(changes) {
@@ -30,22 +30,22 @@ pub fn installed(folder: &Path, changes: &[Change], is_dry: bool) -> String {
 }
 
 /// What was removed, or would be.
-pub fn uninstalled(folder: &Path, removals: &[Removal], is_dry: bool) -> String {
+pub fn uninstalled(folder: &Path, removals: &[UninstallStep], is_dry: bool) -> String {
     let shown = folder.display();
     if removals.is_empty() {
         return format!("{shown} has no file of cni-plugins\n");
     }
     let will = if is_dry { "would be " } else { "" };
     let mut report = format!("cni-plugins {will}removed from {shown}\n");
-    let fate = |removal: &Removal| if removal.restores { "put back as before" } else { "removed" };
-    for (what, names) in groups(removals.iter().map(|removal| (fate(removal).to_owned(), removal.name.as_str()))) {
+    let outcome = |removal: &UninstallStep| if removal.restores { "put back as before" } else { "removed" };
+    for (what, names) in groups(removals.iter().map(|removal| (outcome(removal).to_owned(), removal.name.as_str()))) {
         report.push_str(&format!("  {what}: {}\n", names.join(" ")));
     }
     report
 }
 
 /// What becomes of a name.
-fn fate(Change { name, was }: &Change) -> String {
+fn change_text(InstallChange { name, was }: &InstallChange) -> String {
     match was {
         Present::Nothing => "new".to_owned(),
         Present::Current => "unchanged".to_owned(),
@@ -54,19 +54,19 @@ fn fate(Change { name, was }: &Change) -> String {
     }
 }
 
-/// The names of each fate, in the order in which fates first occur.
-fn groups<'a>(fates: impl Iterator<Item = (String, &'a str)>) -> Vec<(String, Vec<&'a str>)> {
+/// The names with each text, in the order in which the texts first occur.
+fn groups<'a>(pairs: impl Iterator<Item = (String, &'a str)>) -> Vec<(String, Vec<&'a str>)> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for (fate, name) in fates {
-        match groups.iter_mut().find(|(known, _)| *known == fate) {
+    for (text, name) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) => names.push(name),
-            None => groups.push((fate, vec![name])),
+            None => groups.push((text, vec![name])),
         }
     }
     groups
 }
 
-fn old_releases(changes: &[Change]) -> Vec<&str> {
+fn old_releases(changes: &[InstallChange]) -> Vec<&str> {
     let mut versions: Vec<&str> = changes
         .iter()
         .filter_map(|change| match &change.was {
@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn the_report_says_what_was_replaced_and_how_to_go_back() {
         let changes = [
-            Change { name: "bridge", was: Present::Other("CNI bridge plugin v1.4.0".to_owned()) },
-            Change { name: "dummy", was: Present::Nothing },
-            Change { name: "portmap", was: Present::Other("CNI portmap plugin v1.4.0".to_owned()) },
-            Change { name: "cni-plugins", was: Present::Ours("0.0.9".to_owned()) },
+            InstallChange { name: "bridge", was: Present::Other("CNI bridge plugin v1.4.0".to_owned()) },
+            InstallChange { name: "dummy", was: Present::Nothing },
+            InstallChange { name: "portmap", was: Present::Other("CNI portmap plugin v1.4.0".to_owned()) },
+            InstallChange { name: "cni-plugins", was: Present::Ours("0.0.9".to_owned()) },
         ];
         let expected = format!(
             "cni-plugins {OUR_VERSION} installed in /b, under 4 names\n\
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(installed(Path::new("/b"), &changes, false), expected);
         let dry = installed(Path::new("/b"), &changes[..1], true);
         assert!(dry.contains("would be installed") && dry.contains("which would be kept"), "{dry}");
-        let current = [Change { name: "dummy", was: Present::Current }];
+        let current = [InstallChange { name: "dummy", was: Present::Current }];
         assert_eq!(
             installed(Path::new("/b"), &current, false),
             format!("/b has cni-plugins {OUR_VERSION} already, under 1 names\n")
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_report_of_uninstall_names_what_came_back() {
-        let removal = |name: &str, restores| Removal { name: name.to_owned(), restores };
+        let removal = |name: &str, restores| UninstallStep { name: name.to_owned(), restores };
         let removals = [removal("bridge", true), removal("dummy", false), removal("cni-plugins", false)];
         assert_eq!(
             uninstalled(Path::new("/b"), &removals, false),

@@ -11,7 +11,7 @@ use crate::pools::Pool;
 
 /// What is counted of a range. A huge range is counted without looking at its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Usage {
+struct RangeUsage {
     family: Family,
     /// How many addresses may be handed out.
     capacity: u128,
@@ -22,7 +22,7 @@ struct Usage {
 /// The ranges of the networks by name and text, and how many leased addresses of each network are in no range.
 #[derive(Debug, Default)]
 struct Count<'a> {
-    ranges: BTreeMap<(&'a NetworkName, String), Usage>,
+    ranges: BTreeMap<(&'a NetworkName, String), RangeUsage>,
     outside: BTreeMap<&'a NetworkName, usize>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Count<'a> {
             let text = range.to_string();
             if seen.insert(text.clone()) {
                 let used = holders.iter().filter(|holder| range.hands_out(holder.address)).count() as u128;
-                self.ranges.entry((network, text)).or_insert_with(|| Usage::of(range)).used += used;
+                self.ranges.entry((network, text)).or_insert_with(|| RangeUsage::of(range)).used += used;
             }
         }
         let is_outside = |holder: &&Holder| !ranges.iter().any(|range| range.contains(holder.address));
@@ -53,8 +53,8 @@ impl<'a> Count<'a> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let of_ranges = |value: fn(&Usage) -> u128| -> Vec<Sample> {
-            let sample = |((network, range), usage): (&(&NetworkName, String), &Usage)| Sample {
+        let of_ranges = |value: fn(&RangeUsage) -> u128| -> Vec<Sample> {
+            let sample = |((network, range), usage): (&(&NetworkName, String), &RangeUsage)| Sample {
                 labels: vec![
                     ("network", network.to_string()),
                     ("range", range.clone()),
@@ -72,7 +72,7 @@ impl<'a> Count<'a> {
                 ..Metric::new("cni_addresses_used", "Addresses of the range that are leased.")
             },
             Metric {
-                samples: of_ranges(Usage::free),
+                samples: of_ranges(RangeUsage::free),
                 ..Metric::new("cni_addresses_free", "Addresses of the range that can be leased.")
             },
             Metric {
@@ -93,7 +93,7 @@ impl<'a> Count<'a> {
     }
 }
 
-impl Usage {
+impl RangeUsage {
     fn of(range: &Range) -> Self {
         Self { family: range.family(), capacity: range.capacity(), reserved: range.reserved(), used: 0 }
     }

@@ -18,7 +18,7 @@ const STATES: [(&str, &str); 5] =
 const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
 
 /// Values by network and one or two more labels. What is counted is there even if it is 0, so that it can be compared.
-type Counted<'a, K> = BTreeMap<(&'a NetworkName, K), usize>;
+type CountsByNetwork<'a, K> = BTreeMap<(&'a NetworkName, K), usize>;
 
 /// The metrics of attachments.
 pub fn metrics(found: &Inventory) -> Vec<Metric> {
@@ -27,7 +27,7 @@ pub fn metrics(found: &Inventory) -> Vec<Metric> {
 
 fn states(found: &Inventory) -> Metric {
     let networks: BTreeSet<&NetworkName> = found.attached.iter().map(|one| &one.cached.at.network).collect();
-    let mut counted: Counted<'_, (&str, &str)> =
+    let mut counted: CountsByNetwork<'_, (&str, &str)> =
         networks.into_iter().flat_map(|network| STATES.map(|state| ((network, state), 0))).collect();
     for one in &found.attached {
         let state = (life_name(&one.life), rules_name(&one.outcome));
@@ -71,7 +71,7 @@ fn left(found: &Inventory) -> Metric {
     let networks = found.pools.iter().map(|pool| &pool.network);
     let networks: BTreeSet<_> = networks.chain(found.attached.iter().map(|one| &one.cached.at.network)).collect();
     let lives = ["dead", "unclear"];
-    let mut counted: Counted<'_, &str> =
+    let mut counted: CountsByNetwork<'_, &str> =
         networks.into_iter().flat_map(|network| lives.map(|life| ((network, life), 0))).collect();
     for one in &found.left {
         *counted.entry((&one.cached.at.network, life_name(&one.life))).or_default() += 1;
@@ -85,7 +85,7 @@ fn left(found: &Inventory) -> Metric {
 }
 
 fn missing(found: &Inventory) -> Metric {
-    let mut counted: Counted<'_, &str> = BTreeMap::new();
+    let mut counted: CountsByNetwork<'_, &str> = BTreeMap::new();
     for Attached { cached, outcome, .. } in &found.attached {
         let network = &cached.at.network;
         let ours = cached.plugins.iter().filter(|config| cni_builtin::plugin(&config.kind).is_some());
@@ -117,7 +117,7 @@ fn missing_parts(outcome: &RepairOutcome) -> &[NamedPart] {
 }
 
 fn ports(found: &Inventory) -> Metric {
-    let mut counted: Counted<'_, &str> = BTreeMap::new();
+    let mut counted: CountsByNetwork<'_, &str> = BTreeMap::new();
     for Attached { cached, .. } in contested::with_portmap(found) {
         let network = &cached.at.network;
         PROTOCOLS.into_iter().for_each(|protocol| {
@@ -142,7 +142,12 @@ fn contested_ports(found: &Inventory) -> Metric {
     }
 }
 
-fn by_network(name: &'static str, help: &'static str, label: &'static str, counted: &Counted<'_, &str>) -> Metric {
+fn by_network(
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    counted: &CountsByNetwork<'_, &str>,
+) -> Metric {
     let sample = |((network, value), count): (&(&NetworkName, &str), &usize)| {
         Sample::count([("network", network.as_str()), (label, value)], *count)
     };

@@ -15,7 +15,7 @@ pub enum Mode {
 
 /// The options of `repair`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct RepairOptions {
     /// only attachments to this network
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
     pub network: Option<String>,
@@ -27,7 +27,7 @@ pub struct Options {
     dry_run: bool,
 }
 
-impl Options {
+impl RepairOptions {
     /// What to do.
     pub const fn mode(&self) -> Mode {
         if self.dry_run { Mode::DryRun } else { Mode::Apply }

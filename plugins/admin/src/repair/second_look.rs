@@ -29,7 +29,7 @@ const BETWEEN_PLUGINS: RangeInclusive<Duration> = Duration::from_millis(100)..=D
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An attachment whose rules have been put back.
-pub struct PutBack {
+pub struct RestoredRules {
     pub cached: Cached,
     /// The file of the cache that told of it.
     pub file: PathBuf,
@@ -39,12 +39,17 @@ pub struct PutBack {
 
 /// Looks again at what has been put back by a repair that has taken so long, and removes what belongs to nobody any
 /// more. Tells of every attachment that does not stay as it was repaired.
-pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnMut(&PutBack, RepairOutcome)) {
+pub fn look_again(
+    mut watched: Vec<RestoredRules>,
+    taken: Duration,
+    mut tell: impl FnMut(&RestoredRules, RepairOutcome),
+) {
     let (started, pause) = (Instant::now(), taken.clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end()));
     while !watched.is_empty() {
         thread::sleep(pause);
         let running = RunningCalls::observe();
-        let is_going = |one: &PutBack| running.find(&one.cached.at, |name| can_work_on(&one.cached, name)).is_some();
+        let is_going =
+            |one: &RestoredRules| running.find(&one.cached.at, |name| can_work_on(&one.cached, name)).is_some();
         let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
             if let Some(outcome) = one.take_back() {
@@ -60,7 +65,7 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
     }
 }
 
-impl PutBack {
+impl RestoredRules {
     /// The runtime removes the file at the end of DEL.
     fn is_deleted(&self) -> bool {
         matches!(self.file.try_exists(), Ok(false))

@@ -16,7 +16,7 @@ pub enum Aim {
 
 /// How the packets were sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum ProbeReply {
     /// By others, within so many seconds.
     Real { seconds: u64 },
     /// By the probe, which was answered.
@@ -82,7 +82,7 @@ pub enum Unrouted {
 
 /// What was found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct TraceFacts {
     pub subject: Option<Subject>,
     /// Its address, of the family of the packets.
     pub address: Option<IpAddr>,
@@ -100,27 +100,27 @@ pub struct Facts {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub struct Case<'a> {
+pub struct TraceCase<'a> {
     pub aim: Aim,
-    pub reply: Reply,
+    pub reply: ProbeReply,
     /// The path of the packet, and of the answer.
     pub forth: Option<&'a PacketPath>,
     pub back: Option<&'a PacketPath>,
     /// What dropped them.
     pub drop: Option<DroppedBy>,
     pub back_drop: Option<DroppedBy>,
-    pub facts: &'a Facts,
+    pub facts: &'a TraceFacts,
 }
 
 /// What has become of the packet, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct TraceVerdict {
     pub arrived: bool,
     pub why: String,
     pub helps: Option<String>,
 }
 
-impl Verdict {
+impl TraceVerdict {
     /// It has arrived.
     pub fn arrived(why: impl Into<String>) -> Self {
         Self { arrived: true, why: why.into(), helps: None }

@@ -9,15 +9,15 @@ use cni_kernel::netlink::{NetlinkError, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
 use cni_kernel::nftables::trace::{Keeper, PREFIX, Received, TraceSocket, TraceTable, chains, leftovers};
 
-use super::case::{Case, ContainerRoute, Facts, Reply};
+use super::case::{ContainerRoute, ProbeReply, TraceCase, TraceFacts};
 use super::judge::judge;
 use super::legacy::Counters;
 use super::owner::{KnownAttachment, Owners};
-use super::packet_path::{End, Hook, PacketPath, PacketPaths};
+use super::packet_path::{PacketPath, PacketPaths, PathEnd, PathHook};
 use super::probe::{self, Neighbour, ProbePacket};
 use super::queries;
 use super::rendering::Renderer;
-use super::report::Report;
+use super::report::TraceReport;
 use super::rules::RuleTexts;
 use super::traced_flow::{FlowKind, TracedFlow};
 use crate::inventory::Inventory;
@@ -30,9 +30,9 @@ const QUIET: Duration = Duration::from_millis(500);
 const ENOUGH: usize = 64;
 
 /// What was seen.
-struct Observation {
+struct TraceObservation {
     ways: PacketPaths,
-    reply: Reply,
+    reply: ProbeReply,
     is_incomplete: bool,
     keeper: Keeper,
     /// Kept until the host was asked about its link.
@@ -48,7 +48,7 @@ pub fn follow(
     found: &Inventory,
     is_probe: bool,
     patience: Duration,
-) -> Result<Report, String> {
+) -> Result<TraceReport, String> {
     remove_leftovers().map_err(|error| text(&error))?;
     let before = Counters::read();
     let netns = course.subject.and_then(queries::namespace);
@@ -67,7 +67,7 @@ pub fn follow(
     let legacy = after.since(&before);
     let mut facts = facts(course, &mut host, netns.as_ref(), [forth, back], &names).map_err(|error| text(&error))?;
     facts.legacy = legacy.iter().map(|(rule, _)| rule.clone()).collect();
-    let case = Case {
+    let case = TraceCase {
         aim: course.aim.clone(),
         reply: seen.reply.clone(),
         forth,
@@ -79,14 +79,14 @@ pub fn follow(
     let verdict = judge(&case);
     let is_shown = |way: &&PacketPath| {
         let is_first = [forth, back].into_iter().flatten().any(|one| std::ptr::eq(one, *way));
-        is_first || !matches!(way.end(), Some(End::Left { .. } | End::Delivered))
+        is_first || !matches!(way.end(), Some(PathEnd::Left { .. } | PathEnd::Delivered))
     };
     let shown: Vec<&PacketPath> = ways.iter().filter(is_shown).collect();
-    Ok(Report { ways: shower.all(&shown), notes: notes(&seen, after.in_use, &legacy), verdict })
+    Ok(TraceReport { ways: shower.all(&shown), notes: notes(&seen, after.in_use, &legacy), verdict })
 }
 
 /// What should be known of the trace itself.
-fn notes(seen: &Observation, has_legacy: bool, legacy: &[(String, u64)]) -> Vec<String> {
+fn notes(seen: &TraceObservation, has_legacy: bool, legacy: &[(String, u64)]) -> Vec<String> {
     let mut notes = Vec::new();
     if seen.keeper == Keeper::NextCall {
         notes.push(
@@ -140,7 +140,7 @@ fn owners(found: &Inventory) -> Result<Owners, String> {
 }
 
 /// Waits for packets of others.
-fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<Observation, String> {
+fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<TraceObservation, String> {
     let mut recorder = Recorder::start(&course.marks())?;
     let (end, mut quiet) = (Instant::now() + patience, None::<Instant>);
     while Instant::now() < quiet.unwrap_or(end).min(end) && recorder.ways.all().len() < ENOUGH {
@@ -149,18 +149,22 @@ fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<Observ
             quiet = Some(Instant::now() + QUIET);
         }
     }
-    recorder.end(Reply::Real { seconds: patience.as_secs() })
+    recorder.end(ProbeReply::Real { seconds: patience.as_secs() })
 }
 
 /// Whether a packet was answered, or dropped by a rule.
 fn is_over(course: &TracedFlow<'_>, ways: &[PacketPath]) -> bool {
-    let is_dropped = |way: &PacketPath| matches!(way.end(), Some(End::Rule { .. } | End::Policy(_)));
+    let is_dropped = |way: &PacketPath| matches!(way.end(), Some(PathEnd::Rule { .. } | PathEnd::Policy(_)));
     let has_forth = ways.iter().any(|way| course.is_followed(way));
     ways.iter().any(|way| is_dropped(way) || has_forth && course.is_answer(way))
 }
 
 /// Sends a probe, and records its path.
-fn observe_probe(course: &TracedFlow<'_>, netns: Option<&Netns>, patience: Duration) -> Result<Observation, String> {
+fn observe_probe(
+    course: &TracedFlow<'_>,
+    netns: Option<&Netns>,
+    patience: Duration,
+) -> Result<TraceObservation, String> {
     if let FlowKind::From { to, port, protocol } = &course.kind {
         let netns = netns.ok_or("the container's network namespace is not to be found: cni-plugins list shows why")?;
         let mut recorder = Recorder::start(&course.marks())?;
@@ -182,7 +186,7 @@ fn observe_probe(course: &TracedFlow<'_>, netns: Option<&Netns>, patience: Durat
     };
     let reply = probe::send(&neighbour.netns, shot, patience);
     recorder.drain()?;
-    Ok(Observation { _neighbour: Some(neighbour), ..recorder.end(reply)? })
+    Ok(TraceObservation { _neighbour: Some(neighbour), ..recorder.end(reply)? })
 }
 
 /// The table that marks packets, and the socket that receives the messages about them.
@@ -219,12 +223,12 @@ impl Recorder {
         Ok(())
     }
 
-    fn end(self, reply: Reply) -> Result<Observation, String> {
+    fn end(self, reply: ProbeReply) -> Result<TraceObservation, String> {
         let Self { socket, table, ways, is_incomplete } = self;
         drop(socket);
         let keeper = table.keeper();
         table.remove().map_err(|error| text(&error))?;
-        Ok(Observation { ways, reply, is_incomplete, keeper, _neighbour: None })
+        Ok(TraceObservation { ways, reply, is_incomplete, keeper, _neighbour: None })
     }
 }
 
@@ -235,19 +239,20 @@ fn facts(
     netns: Option<&Netns>,
     [forth, back]: [Option<&PacketPath>; 2],
     names: &HashMap<u32, String>,
-) -> Result<Facts, NetlinkError> {
-    let mut facts = Facts {
+) -> Result<TraceFacts, NetlinkError> {
+    let mut facts = TraceFacts {
         holder: course.holder.clone(),
         subject: course.subject.map(queries::subject),
         address: course.address,
-        ..Facts::default()
+        ..TraceFacts::default()
     };
-    let lost = |way: &&PacketPath| matches!(way.end(), Some(End::LostAfter(Hook::Prerouting | Hook::Output)));
+    let lost =
+        |way: &&PacketPath| matches!(way.end(), Some(PathEnd::LostAfter(PathHook::Prerouting | PathHook::Output)));
     if let Some(sight) = [forth, back].into_iter().flatten().find(lost).and_then(PacketPath::last) {
         let (to, from) = (sight.packet.destination, Some(sight.packet.source));
         facts.unrouted = queries::unrouted(host, RouteQuestion { to, from, input: sight.input }, names)?;
     }
-    if let Some(End::Left { output: Some(index) }) = forth.and_then(PacketPath::end) {
+    if let Some(PathEnd::Left { output: Some(index) }) = forth.and_then(PacketPath::end) {
         facts.left_by = names.get(&index).cloned();
     }
     let (Some(subject), Some(netns)) = (course.subject, netns) else { return Ok(facts) };

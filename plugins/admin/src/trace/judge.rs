@@ -2,14 +2,14 @@
 
 use cni_core::family::Family;
 
-use super::case::{Aim, Case, ContainerRoute, DroppedBy, Facts, Reply, Subject, Unrouted, Verdict};
+use super::case::{Aim, ContainerRoute, DroppedBy, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict, Unrouted};
 use super::listening::Listening;
-use super::packet_path::{End, Hook, PacketPath};
+use super::packet_path::{PacketPath, PathEnd, PathHook};
 
 const REPAIR: &str = "cni-plugins repair";
 
 /// Judges a trace.
-pub fn judge(case: &Case<'_>) -> Verdict {
+pub fn judge(case: &TraceCase<'_>) -> TraceVerdict {
     let Some(forth) = case.forth else { return unseen(case) };
     if let Some(drop) = &case.drop {
         return dropped("", drop, case);
@@ -18,28 +18,28 @@ pub fn judge(case: &Case<'_>) -> Verdict {
         return taken(case, holder);
     }
     match forth.end() {
-        None | Some(End::Rule { .. } | End::Policy(_)) => unseen(case),
-        Some(End::Taken(place)) => Verdict::lost(
+        None | Some(PathEnd::Rule { .. } | PathEnd::Policy(_)) => unseen(case),
+        Some(PathEnd::Taken(place)) => TraceVerdict::lost(
             format!("a rule of {} gave it to a program (queue)", super::rules::text(place)),
             "look at that program",
         ),
-        Some(End::LostAfter(Hook::Prerouting | Hook::Output)) => unrouted("", case),
-        Some(End::LostAfter(hook)) => Verdict::lost(
+        Some(PathEnd::LostAfter(PathHook::Prerouting | PathHook::Output)) => unrouted("", case),
+        Some(PathEnd::LostAfter(hook)) => TraceVerdict::lost(
             format!("it was lost after the hook {}, and not by the packet filter", hook.name()),
             "nstat -az shows which counter of errors grows",
         ),
-        Some(End::LostInside(hook)) => hidden(hook, case),
-        Some(End::Delivered) => delivered(forth, case),
-        Some(End::Left { .. }) => left(forth, case),
+        Some(PathEnd::LostInside(hook)) => hidden(hook, case),
+        Some(PathEnd::Delivered) => delivered(forth, case),
+        Some(PathEnd::Left { .. }) => left(forth, case),
     }
 }
 
-fn named(case: &Case<'_>) -> String {
+fn named(case: &TraceCase<'_>) -> String {
     let (Aim::In(what) | Aim::Out(what)) = &case.aim;
     what.clone()
 }
 
-fn container(facts: &Facts) -> String {
+fn container(facts: &TraceFacts) -> String {
     facts
         .subject
         .as_ref()
@@ -47,7 +47,7 @@ fn container(facts: &Facts) -> String {
 }
 
 /// Nothing was seen.
-fn unseen(case: &Case<'_>) -> Verdict {
+fn unseen(case: &TraceCase<'_>) -> TraceVerdict {
     let (what, facts) = (named(case), case.facts);
     let who = container(facts);
     if facts.unrouted.is_some() {
@@ -59,74 +59,76 @@ fn unseen(case: &Case<'_>) -> Verdict {
         return verdict;
     }
     match (&case.reply, &case.aim) {
-        (Reply::Answered, _) => {
-            Verdict::arrived(format!("{what} answers, and the packet filter did not see the packet"))
+        (ProbeReply::Answered, _) => {
+            TraceVerdict::arrived(format!("{what} answers, and the packet filter did not see the packet"))
         }
-        (Reply::Real { seconds }, Aim::In(_)) => Verdict::lost(
+        (ProbeReply::Real { seconds }, Aim::In(_)) => TraceVerdict::lost(
             format!("no packet to {what} came within {seconds} seconds"),
             "look at the way to this host, or let --probe send one",
         ),
-        (Reply::Real { seconds }, Aim::Out(_)) => Verdict::lost(
+        (ProbeReply::Real { seconds }, Aim::Out(_)) => TraceVerdict::lost(
             format!("no packet from {who} to {what} came to the host within {seconds} seconds"),
             "let --probe send one",
         ),
-        (Reply::Unreachable(why), _) => {
-            Verdict::lost(format!("the probe to {what} failed: {why}"), "look at the routes")
+        (ProbeReply::Unreachable(why), _) => {
+            TraceVerdict::lost(format!("the probe to {what} failed: {why}"), "look at the routes")
         }
-        (Reply::Refused, _) => Verdict::lost(
+        (ProbeReply::Refused, _) => TraceVerdict::lost(
             format!("{what} refuses, and no packet filter saw the packet"),
             "start a program that listens",
         ),
-        (Reply::Silent, _) => {
-            Verdict::lost(format!("the probe to {what} was not seen by the packet filter"), "look at the routes")
+        (ProbeReply::Silent, _) => {
+            TraceVerdict::lost(format!("the probe to {what} was not seen by the packet filter"), "look at the routes")
         }
     }
 }
 
 /// A packet of the container that did not come to the host.
-fn stayed(what: &str, who: &str, case: &Case<'_>) -> Option<Verdict> {
-    let is_lost = !matches!(case.reply, Reply::Answered | Reply::Refused);
+fn stayed(what: &str, who: &str, case: &TraceCase<'_>) -> Option<TraceVerdict> {
+    let is_lost = !matches!(case.reply, ProbeReply::Answered | ProbeReply::Refused);
     match case.facts.route.as_ref()? {
-        ContainerRoute::None => Some(Verdict::lost(format!("{who} has no route to {what}"), write_route(case.facts))),
-        ContainerRoute::Via { gateway, is_host: false } if is_lost => Some(Verdict::lost(
+        ContainerRoute::None => {
+            Some(TraceVerdict::lost(format!("{who} has no route to {what}"), write_route(case.facts)))
+        }
+        ContainerRoute::Via { gateway, is_host: false } if is_lost => Some(TraceVerdict::lost(
             format!("the route of {who} to {what} is wrong: it leads to {gateway}, which is no address of this host"),
             "correct the gateway in the list's ipam, and start the container again",
         )),
-        ContainerRoute::OnLink if is_lost => Some(Verdict::lost(
+        ContainerRoute::OnLink if is_lost => Some(TraceVerdict::lost(
             format!(
                 "{what} is in the container's own network, where packets do not pass the host's packet filter, and it does not answer"
             ),
             "look whether it exists, and whether a program listens",
         )),
-        ContainerRoute::OnLink => Some(Verdict::arrived(format!(
+        ContainerRoute::OnLink => Some(TraceVerdict::arrived(format!(
             "{what} is in the container's own network and has answered; such packets do not pass the host's packet filter"
         ))),
         ContainerRoute::Via { .. } | ContainerRoute::Local => None,
     }
 }
 
-fn write_route(facts: &Facts) -> String {
+fn write_route(facts: &TraceFacts) -> String {
     let everywhere = family(facts).unspecified();
     format!("write \"routes\": [{{\"dst\": \"{everywhere}/0\"}}] into the list's ipam, and start the container again")
 }
 
 /// The family of the packets.
-fn family(facts: &Facts) -> Family {
+fn family(facts: &TraceFacts) -> Family {
     facts.address.map_or(Family::V4, Family::of)
 }
 
 /// A rule or a policy dropped the packet, or the answer.
-fn dropped(whose: &str, drop: &DroppedBy, case: &Case<'_>) -> Verdict {
+fn dropped(whose: &str, drop: &DroppedBy, case: &TraceCase<'_>) -> TraceVerdict {
     let DroppedBy { by, owner, rejects, is_forwarding } = drop;
     let verb = if *rejects { "rejected" } else { "dropped" };
     let set = owner.as_ref().map(|owner| format!(", which {owner} sets")).unwrap_or_default();
     let why = format!("{whose}{verb} by {by}{set}");
     let owner = owner.as_deref().unwrap_or_default();
-    Verdict::lost(why, if *is_forwarding { open_forward(owner, case) } else { open_host(owner, case) })
+    TraceVerdict::lost(why, if *is_forwarding { open_forward(owner, case) } else { open_host(owner, case) })
 }
 
 /// How packets of a container come through the host.
-fn open_forward(owner: &str, case: &Case<'_>) -> String {
+fn open_forward(owner: &str, case: &TraceCase<'_>) -> String {
     let subject = case.facts.subject.as_ref();
     if subject.is_some_and(|subject| !subject.missing.is_empty()) {
         return format!("rules of {} are missing; {REPAIR} restores them", container(case.facts));
@@ -153,7 +155,7 @@ fn open_forward(owner: &str, case: &Case<'_>) -> String {
 }
 
 /// How packets come to the host itself.
-fn open_host(owner: &str, case: &Case<'_>) -> String {
+fn open_host(owner: &str, case: &TraceCase<'_>) -> String {
     let what = named(case);
     let port = what.trim_start_matches("port ");
     match owner {
@@ -164,38 +166,38 @@ fn open_host(owner: &str, case: &Case<'_>) -> String {
 }
 
 /// The port belongs to another container.
-fn taken(case: &Case<'_>, holder: &str) -> Verdict {
+fn taken(case: &TraceCase<'_>, holder: &str) -> TraceVerdict {
     let (what, who) = (named(case), container(case.facts));
-    Verdict::lost(
+    TraceVerdict::lost(
         format!("{what} belongs to container {holder}, which asked for it first, and {who} waits for it"),
         format!("publish another port, or delete container {holder}"),
     )
 }
 
 /// The host did not know where to send it.
-fn unrouted(whose: &str, case: &Case<'_>) -> Verdict {
+fn unrouted(whose: &str, case: &TraceCase<'_>) -> TraceVerdict {
     match &case.facts.unrouted {
-        Some(Unrouted::NotForwarding(parameter)) => Verdict::lost(
+        Some(Unrouted::NotForwarding(parameter)) => TraceVerdict::lost(
             format!("{whose}dropped since {parameter} is 0: the host forwards nothing"),
             format!("sysctl -w {parameter}=1, and look in /etc/sysctl.d for who turns it off"),
         ),
         Some(Unrouted::ReversePath { input, expected }) => {
             let expected =
                 expected.as_ref().map_or_else(|| "has no route".to_owned(), |link| format!("has a route by {link}"));
-            Verdict::lost(
+            TraceVerdict::lost(
                 format!("{whose}dropped by rp_filter: it came by {input}, and to its source the host {expected}"),
                 format!("correct the host's route, or sysctl -w net.ipv4.conf.{input}.rp_filter=2"),
             )
         }
-        Some(Unrouted::NoRoute(address)) => Verdict::lost(
+        Some(Unrouted::NoRoute(address)) => TraceVerdict::lost(
             format!("{whose}dropped since the host has no route to {address}"),
             format!("ip route get {address} shows it; add the route"),
         ),
-        Some(Unrouted::Other(why)) => Verdict::lost(
+        Some(Unrouted::Other(why)) => TraceVerdict::lost(
             format!("{whose}dropped by the kernel's routing: {why}"),
             "ip route and ip rule show the routes",
         ),
-        None => Verdict::lost(
+        None => TraceVerdict::lost(
             format!("{whose}lost after prerouting, though the host has a route"),
             "nstat -az shows which counter of errors grows",
         ),
@@ -203,14 +205,14 @@ fn unrouted(whose: &str, case: &Case<'_>) -> Verdict {
 }
 
 /// It was dropped where no rule of nf_tables is to be seen.
-fn hidden(hook: Hook, case: &Case<'_>) -> Verdict {
+fn hidden(hook: PathHook, case: &TraceCase<'_>) -> TraceVerdict {
     let dropping = case.facts.legacy.iter().find(|rule| rule.contains(" DROP") || rule.contains(" REJECT"));
     match dropping {
-        Some(rule) => Verdict::lost(
+        Some(rule) => TraceVerdict::lost(
             format!("dropped in the hook {} by iptables-legacy, whose counter has moved: {rule}", hook.name()),
             "change it, or move to the nft flavour of iptables",
         ),
-        None => Verdict::lost(
+        None => TraceVerdict::lost(
             format!("lost in the hook {}, and no rule of nf_tables has dropped it", hook.name()),
             "look at iptables-legacy-save, and at programs that use eBPF",
         ),
@@ -218,22 +220,22 @@ fn hidden(hook: Hook, case: &Case<'_>) -> Verdict {
 }
 
 /// It came to the host itself.
-fn delivered(forth: &PacketPath, case: &Case<'_>) -> Verdict {
+fn delivered(forth: &PacketPath, case: &TraceCase<'_>) -> TraceVerdict {
     let what = named(case);
     let came = forth.last().map(|sight| sight.packet.to()).unwrap_or_default();
     match (&case.aim, &case.facts.subject) {
         (Aim::In(_), Some(subject)) => unmapped(&what, subject),
         (Aim::In(_), None) if is_answered(case) => {
-            Verdict::arrived(format!("arrived at a program of the host: {what} is published by no container"))
+            TraceVerdict::arrived(format!("arrived at a program of the host: {what} is published by no container"))
         }
-        (Aim::In(_), None) => Verdict::lost(
+        (Aim::In(_), None) => TraceVerdict::lost(
             format!("no container publishes {what}, and no program of the host answers there"),
             "publish it in the container's portMappings",
         ),
         (Aim::Out(_), _) if is_answered(case) => {
-            Verdict::arrived(format!("arrived: {what}, an address of the host, has answered"))
+            TraceVerdict::arrived(format!("arrived: {what}, an address of the host, has answered"))
         }
-        (Aim::Out(_), _) => Verdict::lost(
+        (Aim::Out(_), _) => TraceVerdict::lost(
             format!("{came} is the host itself, and no program answers there"),
             "start the program, and let it listen on that address",
         ),
@@ -241,21 +243,21 @@ fn delivered(forth: &PacketPath, case: &Case<'_>) -> Verdict {
 }
 
 /// A published port that no rule leads to its container.
-fn unmapped(what: &str, subject: &Subject) -> Verdict {
+fn unmapped(what: &str, subject: &Subject) -> TraceVerdict {
     let Subject { container, missing, .. } = subject;
     let of = if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) };
-    Verdict::lost(
+    TraceVerdict::lost(
         format!("no rule leads {what} to container {container}: its rules are missing{of}"),
         format!("{REPAIR} restores them"),
     )
 }
 
 /// It left the host, to the container or to others.
-fn left(forth: &PacketPath, case: &Case<'_>) -> Verdict {
+fn left(forth: &PacketPath, case: &TraceCase<'_>) -> TraceVerdict {
     if let Some(drop) = &case.back_drop {
         return dropped("the answer was ", drop, case);
     }
-    if let Some(End::LostAfter(Hook::Prerouting)) = case.back.and_then(PacketPath::end) {
+    if let Some(PathEnd::LostAfter(PathHook::Prerouting)) = case.back.and_then(PacketPath::end) {
         return unrouted("the answer was ", case);
     }
     match case.aim {
@@ -264,52 +266,52 @@ fn left(forth: &PacketPath, case: &Case<'_>) -> Verdict {
     }
 }
 
-fn is_answered(case: &Case<'_>) -> bool {
+fn is_answered(case: &TraceCase<'_>) -> bool {
     let is_back = case.back.and_then(PacketPath::first).is_some_and(|sight| !sight.packet.is_refusal());
     match case.reply {
-        Reply::Answered => true,
-        Reply::Real { .. } => is_back,
-        Reply::Refused | Reply::Silent | Reply::Unreachable(_) => false,
+        ProbeReply::Answered => true,
+        ProbeReply::Real { .. } => is_back,
+        ProbeReply::Refused | ProbeReply::Silent | ProbeReply::Unreachable(_) => false,
     }
 }
 
-fn is_refused(case: &Case<'_>) -> bool {
+fn is_refused(case: &TraceCase<'_>) -> bool {
     let is_back = case.back.and_then(PacketPath::first).is_some_and(|sight| sight.packet.is_refusal());
     match case.reply {
-        Reply::Refused => true,
-        Reply::Real { .. } => is_back,
-        Reply::Answered | Reply::Silent | Reply::Unreachable(_) => false,
+        ProbeReply::Refused => true,
+        ProbeReply::Real { .. } => is_back,
+        ProbeReply::Answered | ProbeReply::Silent | ProbeReply::Unreachable(_) => false,
     }
 }
 
-fn to_container(case: &Case<'_>) -> Verdict {
+fn to_container(case: &TraceCase<'_>) -> TraceVerdict {
     let (what, who, facts) = (named(case), container(case.facts), case.facts);
     if is_answered(case) {
-        return Verdict::arrived(format!("arrived: {who} has answered {what}"));
+        return TraceVerdict::arrived(format!("arrived: {who} has answered {what}"));
     }
     let end = case.forth.and_then(PacketPath::last).map(|sight| sight.packet.to()).unwrap_or_default();
     let came = format!("it came to {who} at {end}");
     let listen = "let the program listen on 0.0.0.0 or ::";
     match facts.listening {
         Some(Listening::No) => {
-            return Verdict::lost(
+            return TraceVerdict::lost(
                 format!("{came}, where no program listens"),
                 "start the program, or correct containerPort",
             );
         }
         Some(Listening::OnLoopback) => {
-            return Verdict::lost(format!("{came}, whose program listens only on its loopback address"), listen);
+            return TraceVerdict::lost(format!("{came}, whose program listens only on its loopback address"), listen);
         }
         Some(Listening::Elsewhere(address)) => {
-            return Verdict::lost(format!("{came}, whose program listens only on {address}"), listen);
+            return TraceVerdict::lost(format!("{came}, whose program listens only on {address}"), listen);
         }
         Some(Listening::Yes) | None => {}
     }
     match facts.route {
         Some(ContainerRoute::None) => {
-            Verdict::lost(format!("{came}, which has no route back: its answer is lost"), write_route(case.facts))
+            TraceVerdict::lost(format!("{came}, which has no route back: its answer is lost"), write_route(case.facts))
         }
-        Some(ContainerRoute::Via { gateway, is_host: false }) => Verdict::lost(
+        Some(ContainerRoute::Via { gateway, is_host: false }) => TraceVerdict::lost(
             format!("{came}, whose route back is wrong: it leads to {gateway}, which is no address of this host"),
             "correct the gateway in the list's ipam, and start the container again",
         ),
@@ -319,32 +321,37 @@ fn to_container(case: &Case<'_>) -> Verdict {
     }
 }
 
-fn unanswered(came: &str, case: &Case<'_>) -> Verdict {
+fn unanswered(came: &str, case: &TraceCase<'_>) -> TraceVerdict {
     if is_refused(case) {
-        return Verdict::lost(format!("{came}, and was refused"), "look at the packet filter inside of the container");
+        return TraceVerdict::lost(
+            format!("{came}, and was refused"),
+            "look at the packet filter inside of the container",
+        );
     }
     if case.facts.listening == Some(Listening::Yes) && named(case).ends_with("/udp") {
-        return Verdict::arrived(format!("{came}, whose program need not answer by UDP"));
+        return TraceVerdict::arrived(format!("{came}, whose program need not answer by UDP"));
     }
-    Verdict::lost(
+    TraceVerdict::lost(
         format!("{came}, and no answer came"),
         "look at the packet filter inside of the container, and at its program",
     )
 }
 
-fn to_others(forth: &PacketPath, case: &Case<'_>) -> Verdict {
+fn to_others(forth: &PacketPath, case: &TraceCase<'_>) -> TraceVerdict {
     let (what, who, facts) = (named(case), container(case.facts), case.facts);
     if is_answered(case) {
-        return Verdict::arrived(format!("arrived: {what} has answered {who}"));
+        return TraceVerdict::arrived(format!("arrived: {what} has answered {who}"));
     }
     if is_refused(case) {
-        return Verdict::arrived(format!("arrived: {what} refuses the connection, since no program listens there"));
+        return TraceVerdict::arrived(format!(
+            "arrived: {what} refuses the connection, since no program listens there"
+        ));
     }
     let link = facts.left_by.as_ref().map(|link| format!(" by {link}")).unwrap_or_default();
     let source = forth.last().map(|sight| sight.packet.source);
     let own = source.filter(|source| facts.subject.as_ref().is_some_and(|subject| subject.addresses.contains(source)));
     let Some(own) = own else {
-        return Verdict::lost(
+        return TraceVerdict::lost(
             format!(
                 "it left the host{link} as {}, and no answer came",
                 source.map(|source| source.to_string()).unwrap_or_default()
@@ -355,9 +362,9 @@ fn to_others(forth: &PacketPath, case: &Case<'_>) -> Verdict {
     let subject = facts.subject.as_ref();
     let why = format!("it left the host{link} with the container's own address {own}, to which no answer came");
     if subject.is_some_and(|subject| subject.has_masquerade) {
-        Verdict::lost(format!("{why}: the masquerade is missing"), format!("{REPAIR} restores it"))
+        TraceVerdict::lost(format!("{why}: the masquerade is missing"), format!("{REPAIR} restores it"))
     } else {
-        Verdict::lost(
+        TraceVerdict::lost(
             format!("{why}: the list asks for no masquerade"),
             "write \"ipMasq\": true, or give others a route to the container's network",
         )

@@ -19,7 +19,7 @@ pub struct KnownAttachment {
 
 /// Who has made a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum RuleOwner {
     /// A plugin, for a container or for all of them.
     Plugin {
         plugin: &'static str,
@@ -28,7 +28,7 @@ pub enum Owner {
     Program(&'static str),
 }
 
-impl Owner {
+impl RuleOwner {
     /// As it is shown.
     pub fn text(&self) -> String {
         match self {
@@ -48,18 +48,18 @@ impl Owner {
 }
 
 /// Tables of one program.
-const TABLES: [(&str, Owner); 7] = [
+const TABLES: [(&str, RuleOwner); 7] = [
     ("cni_hostport", plugin("portmap")),
     ("cni_plugins_localnet", plugin("portmap")),
     ("cni_plugins_masquerade", plugin("bridge or ptp (ipMasq)")),
     ("cni_firewall", plugin("firewall")),
-    ("firewalld", Owner::Program("firewalld")),
-    ("kube-proxy", Owner::Program("kube-proxy")),
-    ("netavark", Owner::Program("podman")),
+    ("firewalld", RuleOwner::Program("firewalld")),
+    ("kube-proxy", RuleOwner::Program("kube-proxy")),
+    ("netavark", RuleOwner::Program("podman")),
 ];
 
 /// Beginnings of names of chains. The first that fits counts.
-const CHAINS: [(&str, Owner); 20] = [
+const CHAINS: [(&str, RuleOwner); 20] = [
     ("CNI-HOSTPORT-", plugin("portmap")),
     ("CNI-DN-", plugin("portmap")),
     ("CNI-SN-", plugin("portmap")),
@@ -68,25 +68,25 @@ const CHAINS: [(&str, Owner); 20] = [
     ("CNI-ISOLATION-", plugin("firewall")),
     ("CNI-", plugin("bridge or ptp (ipMasq)")),
     ("CONSUL_", plugin("consul-cni")),
-    ("NOMAD-", Owner::Program("Nomad")),
-    ("DOCKER", Owner::Program("Docker")),
-    ("ufw-", Owner::Program("ufw")),
-    ("ufw6-", Owner::Program("ufw")),
-    ("KUBE-", Owner::Program("kube-proxy")),
-    ("FLANNEL-", Owner::Program("flanneld")),
-    ("FLANNEL_", Owner::Program("flanneld")),
-    ("cali-", Owner::Program("Calico")),
-    ("CILIUM_", Owner::Program("Cilium")),
-    ("NETAVARK", Owner::Program("podman")),
-    ("LIBVIRT_", Owner::Program("libvirt")),
-    ("f2b-", Owner::Program("fail2ban")),
+    ("NOMAD-", RuleOwner::Program("Nomad")),
+    ("DOCKER", RuleOwner::Program("Docker")),
+    ("ufw-", RuleOwner::Program("ufw")),
+    ("ufw6-", RuleOwner::Program("ufw")),
+    ("KUBE-", RuleOwner::Program("kube-proxy")),
+    ("FLANNEL-", RuleOwner::Program("flanneld")),
+    ("FLANNEL_", RuleOwner::Program("flanneld")),
+    ("cali-", RuleOwner::Program("Calico")),
+    ("CILIUM_", RuleOwner::Program("Cilium")),
+    ("NETAVARK", RuleOwner::Program("podman")),
+    ("LIBVIRT_", RuleOwner::Program("libvirt")),
+    ("f2b-", RuleOwner::Program("fail2ban")),
 ];
 
 /// Programs that set the policies of chains that are not theirs, by the beginnings of their own.
 const POLICY_MAKERS: [&str; 4] = ["DOCKER", "ufw-", "ufw6-", "KUBE-"];
 
-const fn plugin(plugin: &'static str) -> Owner {
-    Owner::Plugin { plugin, container: None }
+const fn plugin(plugin: &'static str) -> RuleOwner {
+    RuleOwner::Plugin { plugin, container: None }
 }
 
 /// What is needed to find the owners.
@@ -98,7 +98,7 @@ pub struct Owners {
 
 impl Owners {
     /// Whose a rule is; `None` for one that an administrator, or a program without names of its own, has made.
-    pub fn of_rule(&self, place: &Place, verdict: &TraceVerdict, text: &str) -> Option<Owner> {
+    pub fn of_rule(&self, place: &Place, verdict: &TraceVerdict, text: &str) -> Option<RuleOwner> {
         let target = match verdict {
             TraceVerdict::Jump(target) | TraceVerdict::Goto(target) => Some(target.as_str()),
             TraceVerdict::Accept
@@ -111,15 +111,16 @@ impl Owners {
         let names = [Some(place.chain.as_str()), target];
         let owner = of_table.or_else(|| names.into_iter().flatten().find_map(find))?;
         Some(match owner {
-            Owner::Plugin { plugin, .. } => {
-                Owner::Plugin { plugin, container: self.container([&place.chain, target.unwrap_or_default()], text) }
-            }
-            Owner::Program(_) => owner,
+            RuleOwner::Plugin { plugin, .. } => RuleOwner::Plugin {
+                plugin,
+                container: self.container([&place.chain, target.unwrap_or_default()], text),
+            },
+            RuleOwner::Program(_) => owner,
         })
     }
 
     /// Who sets the policy of a base chain, if that can be told.
-    pub fn of_policy(&self, place: &Place) -> Option<Owner> {
+    pub fn of_policy(&self, place: &Place) -> Option<RuleOwner> {
         if let Some(owner) = find_exact(&place.table).or_else(|| find(&place.chain)) {
             return Some(owner);
         }
@@ -143,11 +144,11 @@ impl Owners {
     }
 }
 
-fn find_exact(table: &str) -> Option<Owner> {
+fn find_exact(table: &str) -> Option<RuleOwner> {
     TABLES.iter().find(|(name, _)| *name == table).map(|(_, owner)| owner.clone())
 }
 
-fn find(chain: &str) -> Option<Owner> {
+fn find(chain: &str) -> Option<RuleOwner> {
     CHAINS.iter().find(|(start, _)| chain.starts_with(start)).map(|(_, owner)| owner.clone())
 }
 

@@ -17,7 +17,7 @@ const RST: u8 = 4;
 
 /// A packet of one moment: translation changes its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct TracedPacket {
     pub source: IpAddr,
     pub destination: IpAddr,
     /// `IPPROTO_*`.
@@ -28,7 +28,7 @@ pub struct Packet {
     flags: u8,
 }
 
-impl Packet {
+impl TracedPacket {
     /// Reads the beginning of a packet; `None` for one that is not IP.
     pub fn read(headers: &Headers) -> Option<Self> {
         let Headers { network, transport, .. } = headers;
@@ -94,7 +94,7 @@ pub fn protocol_name(protocol: u8) -> String {
     }
 }
 
-impl fmt::Display for Packet {
+impl fmt::Display for TracedPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} -> {}", protocol_name(self.protocol), self.from(), self.to())?;
         if self.is_refusal() {
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_packet_is_shown_with_its_ends() {
-        let packet = Packet::read(&headers(v4(), tcp(2))).expect("a packet");
+        let packet = TracedPacket::read(&headers(v4(), tcp(2))).expect("a packet");
         assert_eq!(packet.to_string(), "tcp 192.0.2.1:40000 -> 10.0.0.2:80");
         assert!(!packet.is_refusal());
-        let refusal = Packet::read(&headers(v4(), tcp(RST))).expect("a packet");
+        let refusal = TracedPacket::read(&headers(v4(), tcp(RST))).expect("a packet");
         assert_eq!(refusal.to_string(), "tcp 192.0.2.1:40000 -> 10.0.0.2:80 (refusal)");
     }
 
@@ -144,20 +144,20 @@ mod tests {
         bytes[6] = ICMP_V6;
         bytes[23] = 1;
         bytes[39] = 2;
-        let packet = Packet::read(&headers(bytes.clone(), vec![128, 0, 0, 0])).expect("a packet");
+        let packet = TracedPacket::read(&headers(bytes.clone(), vec![128, 0, 0, 0])).expect("a packet");
         assert_eq!(packet.to_string(), "icmpv6 ::1 -> ::2");
         bytes[6] = UDP;
-        let packet = Packet::read(&headers(bytes, vec![0, 53, 0, 54])).expect("a packet");
+        let packet = TracedPacket::read(&headers(bytes, vec![0, 53, 0, 54])).expect("a packet");
         assert_eq!(packet.to_string(), "udp [::1]:53 -> [::2]:54");
     }
 
     #[test]
     fn what_is_cut_off_is_no_packet() {
         for length in 0..20 {
-            assert_eq!(Packet::read(&headers(v4()[..length].to_vec(), Vec::new())), None, "{length}");
+            assert_eq!(TracedPacket::read(&headers(v4()[..length].to_vec(), Vec::new())), None, "{length}");
         }
-        let cut = Packet::read(&headers(v4(), vec![0, 1])).expect("a packet");
+        let cut = TracedPacket::read(&headers(v4(), vec![0, 1])).expect("a packet");
         assert_eq!(cut.ports, None);
-        assert_eq!(Packet::read(&headers(vec![0x10; 40], Vec::new())), None);
+        assert_eq!(TracedPacket::read(&headers(vec![0x10; 40], Vec::new())), None);
     }
 }

@@ -5,11 +5,11 @@
 
 use cni_kernel::nftables::trace::event::{TraceEvent, TraceKind, TraceVerdict};
 
-use super::packet::Packet;
+use super::packet::TracedPacket;
 
 /// Where in the kernel a packet meets rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
+pub enum PathHook {
     Prerouting,
     Input,
     Forward,
@@ -17,7 +17,7 @@ pub enum Hook {
     Postrouting,
 }
 
-impl Hook {
+impl PathHook {
     const ALL: [Self; 5] = [Self::Prerouting, Self::Input, Self::Forward, Self::Output, Self::Postrouting];
 
     /// Its name in `nft`.
@@ -51,9 +51,9 @@ pub struct Place {
 /// The packet at the edge of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketAtHook {
-    pub hook: Hook,
+    pub hook: PathHook,
     pub edge: Edge,
-    pub packet: Packet,
+    pub packet: TracedPacket,
     /// The indexes of the links.
     pub input: Option<u32>,
     pub output: Option<u32>,
@@ -61,7 +61,7 @@ pub struct PacketAtHook {
 
 /// A part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     PacketAtHook(PacketAtHook),
     Rule { place: Place, handle: u64, verdict: TraceVerdict },
     Policy { place: Place, accepts: bool },
@@ -71,12 +71,12 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPath {
     number: u32,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
 }
 
 /// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End<'a> {
+pub enum PathEnd<'a> {
     /// A rule dropped it.
     Rule { place: &'a Place, handle: u64 },
     /// The policy of a chain dropped it.
@@ -88,14 +88,14 @@ pub enum End<'a> {
     /// A program has taken it, or the kernel keeps it.
     Taken(&'a Place),
     /// It was seen at the beginning of a hook, and not at its end; no rule of nf_tables has dropped it.
-    LostInside(Hook),
+    LostInside(PathHook),
     /// It was seen at the end of a hook, and at no other hook after it.
-    LostAfter(Hook),
+    LostAfter(PathHook),
 }
 
 impl PacketPath {
     #[cfg(test)]
-    pub const fn of(steps: Vec<Step>) -> Self {
+    pub const fn of(steps: Vec<PathStep>) -> Self {
         Self { number: 1, steps }
     }
 
@@ -111,27 +111,27 @@ impl PacketPath {
 
     fn sights(&self) -> impl Iterator<Item = &PacketAtHook> {
         self.steps.iter().filter_map(|step| match step {
-            Step::PacketAtHook(sight) => Some(sight),
-            Step::Rule { .. } | Step::Policy { .. } => None,
+            PathStep::PacketAtHook(sight) => Some(sight),
+            PathStep::Rule { .. } | PathStep::Policy { .. } => None,
         })
     }
 
     /// Where it ends; `None` for an empty path.
-    pub fn end(&self) -> Option<End<'_>> {
+    pub fn end(&self) -> Option<PathEnd<'_>> {
         match self.steps.last()? {
-            Step::Rule { place, handle, verdict: TraceVerdict::Drop } => {
-                return Some(End::Rule { place, handle: *handle });
+            PathStep::Rule { place, handle, verdict: TraceVerdict::Drop } => {
+                return Some(PathEnd::Rule { place, handle: *handle });
             }
-            Step::Rule { place, verdict: TraceVerdict::Taken, .. } => return Some(End::Taken(place)),
-            Step::Policy { place, accepts: false } => return Some(End::Policy(place)),
-            Step::Rule { .. } | Step::Policy { accepts: true, .. } | Step::PacketAtHook(_) => {}
+            PathStep::Rule { place, verdict: TraceVerdict::Taken, .. } => return Some(PathEnd::Taken(place)),
+            PathStep::Policy { place, accepts: false } => return Some(PathEnd::Policy(place)),
+            PathStep::Rule { .. } | PathStep::Policy { accepts: true, .. } | PathStep::PacketAtHook(_) => {}
         }
         let PacketAtHook { hook, edge, output, .. } = self.last()?;
         Some(match (hook, edge) {
-            (Hook::Input, Edge::Last) => End::Delivered,
-            (Hook::Postrouting, Edge::Last) => End::Left { output: *output },
-            (hook, Edge::First) => End::LostInside(*hook),
-            (hook, Edge::Last) => End::LostAfter(*hook),
+            (PathHook::Input, Edge::Last) => PathEnd::Delivered,
+            (PathHook::Postrouting, Edge::Last) => PathEnd::Left { output: *output },
+            (hook, Edge::First) => PathEnd::LostInside(*hook),
+            (hook, Edge::Last) => PathEnd::LostAfter(*hook),
         })
     }
 }
@@ -155,19 +155,19 @@ impl PacketPaths {
         if table == self.own {
             let Some((hook, edge)) = edge_of(&chain) else { return };
             let Some(headers) = headers else { return };
-            let Some(packet) = Packet::read(&headers) else { return };
+            let Some(packet) = TracedPacket::read(&headers) else { return };
             let sight = PacketAtHook { hook, edge, packet, input: headers.input, output: headers.output };
-            let begins = edge == Edge::First && [Hook::Prerouting, Hook::Output].contains(&hook);
+            let begins = edge == Edge::First && [PathHook::Prerouting, PathHook::Output].contains(&hook);
             match self.way(number).filter(|_| !begins) {
-                Some(way) => way.steps.push(Step::PacketAtHook(sight)),
+                Some(way) => way.steps.push(PathStep::PacketAtHook(sight)),
                 None => self.begin(number, sight),
             }
             return;
         }
         let place = Place { family, table, chain };
         let step = match kind {
-            TraceKind::Rule { handle, verdict } => Step::Rule { place, handle, verdict },
-            TraceKind::Policy { accepts } => Step::Policy { place, accepts },
+            TraceKind::Rule { handle, verdict } => PathStep::Rule { place, handle, verdict },
+            TraceKind::Policy { accepts } => PathStep::Policy { place, accepts },
             TraceKind::Return => return,
         };
         if let Some(way) = self.way(number) {
@@ -179,15 +179,15 @@ impl PacketPaths {
     /// another number.
     fn begin(&mut self, number: u32, sight: PacketAtHook) {
         let is_same = |way: &&mut PacketPath| {
-            way.end() == Some(End::LostAfter(Hook::Prerouting))
+            way.end() == Some(PathEnd::LostAfter(PathHook::Prerouting))
                 && way.last().is_some_and(|last| last.packet == sight.packet && last.input == sight.input)
         };
         match self.ways.iter_mut().rev().find(is_same) {
             Some(way) => {
                 way.number = number;
-                way.steps.push(Step::PacketAtHook(sight));
+                way.steps.push(PathStep::PacketAtHook(sight));
             }
-            None => self.ways.push(PacketPath { number, steps: vec![Step::PacketAtHook(sight)] }),
+            None => self.ways.push(PacketPath { number, steps: vec![PathStep::PacketAtHook(sight)] }),
         }
     }
 
@@ -203,9 +203,9 @@ impl PacketPaths {
 }
 
 /// The hook and the edge of a chain of the trace's own table.
-fn edge_of(chain: &str) -> Option<(Hook, Edge)> {
+fn edge_of(chain: &str) -> Option<(PathHook, Edge)> {
     let (hook, edge) = chain.split_once('-')?;
-    let hook = Hook::ALL.into_iter().find(|one| one.name() == hook)?;
+    let hook = PathHook::ALL.into_iter().find(|one| one.name() == hook)?;
     match edge {
         "first" => Some((hook, Edge::First)),
         "last" => Some((hook, Edge::Last)),
@@ -256,19 +256,19 @@ mod tests {
     fn a_way_ends_where_it_was_seen_last() {
         let begin = || vec![sight(1, "prerouting-first"), sight(1, "prerouting-last")];
         let with = |more: Vec<TraceEvent>| ways([begin(), more].concat());
-        let end = |ways: &PacketPaths, want: End<'_>| assert_eq!(ways.all()[0].end(), Some(want));
-        end(&with(vec![]), End::LostAfter(Hook::Prerouting));
-        end(&with(vec![sight(1, "forward-first")]), End::LostInside(Hook::Forward));
-        end(&with(vec![sight(1, "input-first"), sight(1, "input-last")]), End::Delivered);
-        end(&with(vec![sight(1, "postrouting-last")]), End::Left { output: Some(3) });
+        let end = |ways: &PacketPaths, want: PathEnd<'_>| assert_eq!(ways.all()[0].end(), Some(want));
+        end(&with(vec![]), PathEnd::LostAfter(PathHook::Prerouting));
+        end(&with(vec![sight(1, "forward-first")]), PathEnd::LostInside(PathHook::Forward));
+        end(&with(vec![sight(1, "input-first"), sight(1, "input-last")]), PathEnd::Delivered);
+        end(&with(vec![sight(1, "postrouting-last")]), PathEnd::Left { output: Some(3) });
         let forward = place("FORWARD");
         let dropped = other(1, "FORWARD", rule(TraceVerdict::Drop));
-        end(&with(vec![sight(1, "forward-first"), dropped]), End::Rule { place: &forward, handle: 9 });
+        end(&with(vec![sight(1, "forward-first"), dropped]), PathEnd::Rule { place: &forward, handle: 9 });
         let policy = other(1, "FORWARD", TraceKind::Policy { accepts: false });
-        end(&with(vec![sight(1, "forward-first"), policy]), End::Policy(&forward));
-        end(&with(vec![other(1, "FORWARD", rule(TraceVerdict::Taken))]), End::Taken(&forward));
+        end(&with(vec![sight(1, "forward-first"), policy]), PathEnd::Policy(&forward));
+        end(&with(vec![other(1, "FORWARD", rule(TraceVerdict::Taken))]), PathEnd::Taken(&forward));
         let passed = other(1, "FORWARD", rule(TraceVerdict::Accept));
-        end(&with(vec![sight(1, "forward-first"), passed]), End::LostInside(Hook::Forward));
+        end(&with(vec![sight(1, "forward-first"), passed]), PathEnd::LostInside(PathHook::Forward));
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
             sight(2, "postrouting-last"),
         ]);
         let [one] = twice.all() else { panic!("{twice:?}") };
-        assert_eq!(one.end(), Some(End::Left { output: Some(3) }));
+        assert_eq!(one.end(), Some(PathEnd::Left { output: Some(3) }));
     }
 
     #[test]

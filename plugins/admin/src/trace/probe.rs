@@ -14,7 +14,7 @@ use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_kernel::netns::Netns;
 use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
 
-use super::case::Reply;
+use super::case::ProbeReply;
 use super::packet::UDP;
 
 /// How many networks are tried before there is none for the probe.
@@ -136,37 +136,37 @@ pub struct ProbePacket {
 }
 
 /// Sends it from a namespace, and waits for the answer.
-pub fn send(from: &Netns, shot: ProbePacket, patience: Duration) -> Reply {
+pub fn send(from: &Netns, shot: ProbePacket, patience: Duration) -> ProbeReply {
     match from.inside(|| sent(shot, patience)) {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => judged(&error),
-        Err(error) => Reply::Unreachable(error.to_string()),
+        Err(error) => ProbeReply::Unreachable(error.to_string()),
     }
 }
 
-fn sent(shot: ProbePacket, patience: Duration) -> io::Result<Reply> {
+fn sent(shot: ProbePacket, patience: Duration) -> io::Result<ProbeReply> {
     let ProbePacket { to, port, protocol } = shot;
     let Some(port) = port else {
-        return Ok(if echo(to, patience)? { Reply::Answered } else { Reply::Silent });
+        return Ok(if echo(to, patience)? { ProbeReply::Answered } else { ProbeReply::Silent });
     };
     let end = SocketAddr::new(to, port);
     if protocol != UDP {
-        return TcpStream::connect_timeout(&end, patience).map(|_| Reply::Answered);
+        return TcpStream::connect_timeout(&end, patience).map(|_| ProbeReply::Answered);
     }
     let socket = UdpSocket::bind(SocketAddr::new(Family::of(to).unspecified(), 0))?;
     socket.set_read_timeout(Some(patience))?;
     socket.connect(end)?;
     socket.send(b"cni-plugins trace\n")?;
-    socket.recv(&mut [0; 1]).map(|_| Reply::Answered)
+    socket.recv(&mut [0; 1]).map(|_| ProbeReply::Answered)
 }
 
-fn judged(error: &io::Error) -> Reply {
+fn judged(error: &io::Error) -> ProbeReply {
     if error.kind() == io::ErrorKind::ConnectionRefused {
-        Reply::Refused
+        ProbeReply::Refused
     } else if [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind()) {
-        Reply::Silent
+        ProbeReply::Silent
     } else {
-        Reply::Unreachable(error.to_string())
+        ProbeReply::Unreachable(error.to_string())
     }
 }
 
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn an_error_is_a_reply() {
-        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ECONNREFUSED)), Reply::Refused);
-        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ETIMEDOUT)), Reply::Silent);
-        assert!(matches!(judged(&io::Error::from_raw_os_error(libc::EHOSTUNREACH)), Reply::Unreachable(_)));
+        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ECONNREFUSED)), ProbeReply::Refused);
+        assert_eq!(judged(&io::Error::from_raw_os_error(libc::ETIMEDOUT)), ProbeReply::Silent);
+        assert!(matches!(judged(&io::Error::from_raw_os_error(libc::EHOSTUNREACH)), ProbeReply::Unreachable(_)));
     }
 }

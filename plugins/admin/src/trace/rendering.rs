@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::case::DroppedBy;
 use super::owner::Owners;
-use super::packet::Packet;
-use super::packet_path::{Edge, End, Hook, PacketAtHook, PacketPath, Place, Step};
+use super::packet::TracedPacket;
+use super::packet_path::{Edge, PacketAtHook, PacketPath, PathEnd, PathHook, PathStep, Place};
 use super::rules::{self, RuleTexts};
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct RenderedLine {
     /// What it is about: `in`, `rule`, `policy`, `source`, `destination`, `route`, `out`.
     pub about: &'static str,
     /// The chain, of rules and policies.
@@ -25,9 +25,9 @@ pub struct Line {
 /// A path, and how many packets took it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedPath {
-    pub packet: Packet,
+    pub packet: TracedPacket,
     pub count: usize,
-    pub lines: Vec<Line>,
+    pub lines: Vec<RenderedLine>,
 }
 
 /// Renders paths.
@@ -54,15 +54,15 @@ impl Renderer<'_> {
 
     /// The rule or policy that dropped the packet, if one did.
     pub fn drop(&mut self, way: &PacketPath) -> Option<DroppedBy> {
-        let is_forwarding = way.last().is_some_and(|sight| sight.hook == Hook::Forward);
+        let is_forwarding = way.last().is_some_and(|sight| sight.hook == PathHook::Forward);
         match way.end()? {
-            End::Policy(place) => Some(DroppedBy {
+            PathEnd::Policy(place) => Some(DroppedBy {
                 by: format!("the policy of {}", rules::text(place)),
                 owner: self.owners.of_policy(place).map(|owner| owner.name()),
                 rejects: false,
                 is_forwarding,
             }),
-            End::Rule { place, handle } => {
+            PathEnd::Rule { place, handle } => {
                 let rule = self.rules.of(place, handle);
                 let owner = self.owners.of_rule(place, &TraceVerdict::Drop, &rule.text);
                 Some(DroppedBy {
@@ -72,28 +72,32 @@ impl Renderer<'_> {
                     is_forwarding,
                 })
             }
-            End::Delivered | End::Left { .. } | End::Taken(_) | End::LostInside(_) | End::LostAfter(_) => None,
+            PathEnd::Delivered
+            | PathEnd::Left { .. }
+            | PathEnd::Taken(_)
+            | PathEnd::LostInside(_)
+            | PathEnd::LostAfter(_) => None,
         }
     }
 
-    fn lines(&mut self, way: &PacketPath) -> Vec<Line> {
-        let (mut lines, mut before): (Vec<Line>, Option<&PacketAtHook>) = (Vec::new(), None);
+    fn lines(&mut self, way: &PacketPath) -> Vec<RenderedLine> {
+        let (mut lines, mut before): (Vec<RenderedLine>, Option<&PacketAtHook>) = (Vec::new(), None);
         for step in &way.steps {
             match step {
-                Step::PacketAtHook(sight) => {
+                PathStep::PacketAtHook(sight) => {
                     lines.extend(self.sight(before, sight));
                     before = Some(sight);
                 }
-                Step::Rule { verdict: TraceVerdict::Return, .. } | Step::Policy { accepts: true, .. } => {}
-                Step::Rule { place, handle, verdict } => {
+                PathStep::Rule { verdict: TraceVerdict::Return, .. } | PathStep::Policy { accepts: true, .. } => {}
+                PathStep::Rule { place, handle, verdict } => {
                     let text = self.rules.of(place, *handle).text;
                     let owner = self.owners.of_rule(place, verdict, &text).map(|owner| owner.text());
-                    lines.push(Line { about: "rule", place: Some(place.clone()), text, owner });
+                    lines.push(RenderedLine { about: "rule", place: Some(place.clone()), text, owner });
                 }
-                Step::Policy { place, accepts: false } => {
+                PathStep::Policy { place, accepts: false } => {
                     let owner = self.owners.of_policy(place).map(|owner| owner.text());
                     let text = "policy drop".to_owned();
-                    lines.push(Line { about: "policy", place: Some(place.clone()), text, owner });
+                    lines.push(RenderedLine { about: "policy", place: Some(place.clone()), text, owner });
                 }
             }
         }
@@ -101,8 +105,8 @@ impl Renderer<'_> {
     }
 
     /// What has changed since the packet was seen before.
-    fn sight(&self, before: Option<&PacketAtHook>, sight: &PacketAtHook) -> Vec<Line> {
-        let line = |about: &'static str, text: String| Line { about, place: None, text, owner: None };
+    fn sight(&self, before: Option<&PacketAtHook>, sight: &PacketAtHook) -> Vec<RenderedLine> {
+        let line = |about: &'static str, text: String| RenderedLine { about, place: None, text, owner: None };
         let Some(PacketAtHook { packet: earlier, .. }) = before else {
             let text = sight.input.map_or_else(
                 || "the host itself sends it".to_owned(),
@@ -119,17 +123,17 @@ impl Renderer<'_> {
             lines.push(line("source", format!("{} becomes {}", earlier.from(), packet.from())));
         }
         match (sight.hook, sight.edge) {
-            (Hook::Input, Edge::First) => lines.push(line("route", "to the host itself".to_owned())),
-            (Hook::Forward, Edge::First) => {
+            (PathHook::Input, Edge::First) => lines.push(line("route", "to the host itself".to_owned())),
+            (PathHook::Forward, Edge::First) => {
                 let by =
                     sight.output.map_or_else(|| "elsewhere".to_owned(), |index| format!("by {}", self.name(index)));
                 lines.push(line("route", format!("to {} {by}", packet.destination)));
             }
-            (Hook::Postrouting, Edge::Last) => {
+            (PathHook::Postrouting, Edge::Last) => {
                 let by = sight.output.map_or_else(String::new, |index| format!(" by {}", self.name(index)));
                 lines.push(line("out", format!("it leaves{by}")));
             }
-            (Hook::Prerouting | Hook::Output, _) | (_, Edge::First | Edge::Last) => {}
+            (PathHook::Prerouting | PathHook::Output, _) | (_, Edge::First | Edge::Last) => {}
         }
         lines
     }
@@ -139,12 +143,12 @@ impl Renderer<'_> {
     }
 }
 
-fn port(packet: &Packet, end: usize) -> Option<u16> {
+fn port(packet: &TracedPacket, end: usize) -> Option<u16> {
     packet.ports.and_then(|ports| ports.get(end).copied())
 }
 
 /// Packets of other connections between the same ends are shown as one.
-fn is_alike(one: &Packet, other: &Packet) -> bool {
+fn is_alike(one: &TracedPacket, other: &TracedPacket) -> bool {
     one.source == other.source
         && one.destination == other.destination
         && one.protocol == other.protocol
@@ -155,18 +159,18 @@ impl RenderedPath {
     /// Its lines.
     pub fn text(&self) -> String {
         let times = if self.count > 1 { format!(" ({} packets)", self.count) } else { String::new() };
-        let lines: String = self.lines.iter().map(Line::print).collect();
+        let lines: String = self.lines.iter().map(RenderedLine::print).collect();
         format!("{}{times}\n{lines}", self.packet)
     }
 
     /// For programs.
     pub fn json(&self) -> Value {
-        let lines: Vec<Value> = self.lines.iter().map(Line::json).collect();
+        let lines: Vec<Value> = self.lines.iter().map(RenderedLine::json).collect();
         json!({"packet": self.packet.to_string(), "count": self.count, "steps": lines})
     }
 }
 
-impl Line {
+impl RenderedLine {
     fn print(&self) -> String {
         let Self { about, place, text, owner } = self;
         let place = place.as_ref().map(|place| format!("{}: ", rules::text(place))).unwrap_or_default();
@@ -191,19 +195,19 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn sight(hook: Hook, edge: Edge, packet: Packet) -> Step {
-        Step::PacketAtHook(PacketAtHook { hook, edge, packet, input: Some(1), output: Some(2) })
+    fn sight(hook: PathHook, edge: Edge, packet: TracedPacket) -> PathStep {
+        PathStep::PacketAtHook(PacketAtHook { hook, edge, packet, input: Some(1), output: Some(2) })
     }
 
     fn dropped() -> PacketPath {
         let place = Place { family: 2, table: "filter".to_owned(), chain: "FORWARD".to_owned() };
-        let before = Packet::tcp("192.0.2.9", "192.0.2.1", [40000, 8080], 2);
-        let after = Packet::tcp("192.0.2.9", "10.0.0.2", [40000, 80], 2);
+        let before = TracedPacket::tcp("192.0.2.9", "192.0.2.1", [40000, 8080], 2);
+        let after = TracedPacket::tcp("192.0.2.9", "10.0.0.2", [40000, 80], 2);
         PacketPath::of(vec![
-            sight(Hook::Prerouting, Edge::First, before),
-            sight(Hook::Prerouting, Edge::Last, after.clone()),
-            sight(Hook::Forward, Edge::First, after),
-            Step::Policy { place, accepts: false },
+            sight(PathHook::Prerouting, Edge::First, before),
+            sight(PathHook::Prerouting, Edge::Last, after.clone()),
+            sight(PathHook::Forward, Edge::First, after),
+            PathStep::Policy { place, accepts: false },
         ])
     }
 

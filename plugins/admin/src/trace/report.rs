@@ -4,20 +4,20 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::case::Verdict;
+use super::case::TraceVerdict;
 use super::rendering::RenderedPath;
 use crate::output::{FOUND, print};
 
 /// The paths, and the verdict.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct TraceReport {
     pub ways: Vec<RenderedPath>,
     /// What should be known of the trace itself.
     pub notes: Vec<String>,
-    pub verdict: Verdict,
+    pub verdict: TraceVerdict,
 }
 
-impl Report {
+impl TraceReport {
     /// Prints it; returns the exit status.
     pub fn print(&self, as_json: bool) -> ExitCode {
         match print(&if as_json { self.json() } else { self.text() }) {
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn the_last_line_is_the_sentence() {
-        let verdict = Verdict::lost("dropped", "accept it");
-        let report = Report { ways: Vec::new(), notes: vec!["a note".to_owned()], verdict };
+        let verdict = TraceVerdict::lost("dropped", "accept it");
+        let report = TraceReport { ways: Vec::new(), notes: vec!["a note".to_owned()], verdict };
         assert_eq!(report.text(), "note: a note\ndropped: accept it\n");
         assert!(report.json().contains("\"helps\": \"accept it\""), "{}", report.json());
     }

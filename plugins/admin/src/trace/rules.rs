@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleText {
+pub struct TracedRule {
     /// As `nft` writes it, or its comment.
     pub text: String,
     /// Whether the sender is notified (`reject`).
@@ -43,25 +43,25 @@ impl RuleTexts {
     }
 
     /// The rule of a chain that has a number.
-    pub fn of(&mut self, place: &Place, handle: u64) -> RuleText {
+    pub fn of(&mut self, place: &Place, handle: u64) -> TracedRule {
         let nft = self.nft.clone();
         let listed =
             self.listed.entry(place.clone()).or_insert_with(|| nft.map(|nft| list(&nft, place)).unwrap_or_default());
         if let Some(text) = listed.get(&handle) {
-            return RuleText { rejects: rejects(text), text: text.clone() };
+            return TracedRule { rejects: rejects(text), text: text.clone() };
         }
         self.told(place, handle)
     }
 
     /// What the kernel says of it.
-    fn told(&mut self, place: &Place, handle: u64) -> RuleText {
-        let nothing = || RuleText { text: format!("rule {handle}"), rejects: false };
+    fn told(&mut self, place: &Place, handle: u64) -> TracedRule {
+        let nothing = || TracedRule { text: format!("rule {handle}"), rejects: false };
         let Some(socket) = &mut self.socket else { return nothing() };
         match chains::rule(socket, place.family, [&place.table, &place.chain], handle) {
             Ok(Some(rule)) => {
                 let comment = rule.comment.map(|comment| format!(", comment {comment:?}")).unwrap_or_default();
                 let rejects = rule.expressions.iter().any(|name| name == "reject");
-                RuleText { text: format!("rule {handle}{comment}"), rejects }
+                TracedRule { text: format!("rule {handle}{comment}"), rejects }
             }
             Ok(None) => nothing(),
             Err(cause) => {

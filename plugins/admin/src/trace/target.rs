@@ -6,7 +6,7 @@ use super::packet::{TCP, UDP};
 
 /// What to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum TraceTarget {
     /// Packets to a port of the host.
     Port { port: u16, protocol: u8 },
     /// Packets to and from a container.
@@ -19,30 +19,30 @@ pub enum Target {
 ///
 /// # Errors
 /// A sentence that says what is wrong.
-pub fn parse(words: &[String]) -> Result<Target, String> {
+pub fn parse(words: &[String]) -> Result<TraceTarget, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        [word] => Ok(port(word)?.unwrap_or_else(|| Target::Container(word.to_owned()))),
+        [word] => Ok(port(word)?.unwrap_or_else(|| TraceTarget::Container(word.to_owned()))),
         [container, "to", address] => from(container, address),
         _ => Err("write PORT, PORT/udp, CONTAINER, or CONTAINER to ADDRESS:PORT".to_owned()),
     }
 }
 
 /// A word that begins as a port does is one if it is a number; `None` for any other word.
-fn port(word: &str) -> Result<Option<Target>, String> {
+fn port(word: &str) -> Result<Option<TraceTarget>, String> {
     let (number, protocol) = split(word)?;
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return if protocol.is_some() { Err(format!("{number:?} is not the number of a port")) } else { Ok(None) };
     }
     // The names of containers may be numbers, but a long one is not a port.
     match number.parse() {
-        Ok(port) if port > 0 => Ok(Some(Target::Port { port, protocol: protocol.unwrap_or(TCP) })),
+        Ok(port) if port > 0 => Ok(Some(TraceTarget::Port { port, protocol: protocol.unwrap_or(TCP) })),
         Ok(_) | Err(_) if number.len() <= 5 => Err(format!("{number} is not a port: write 1 to 65535")),
         Ok(_) | Err(_) => Ok(None),
     }
 }
 
-fn from(container: &str, address: &str) -> Result<Target, String> {
+fn from(container: &str, address: &str) -> Result<TraceTarget, String> {
     let (text, protocol) = split(address)?;
     let refused =
         || format!("{text:?} is not an address: write 192.0.2.1, 192.0.2.1:80, 2001:db8::1 or [2001:db8::1]:80");
@@ -58,7 +58,7 @@ fn from(container: &str, address: &str) -> Result<Target, String> {
         return Err(format!("{address} names a protocol and no port"));
     }
     let protocol = port.map(|_| protocol.unwrap_or(TCP));
-    Ok(Target::From { container: container.to_owned(), to, port, protocol })
+    Ok(TraceTarget::From { container: container.to_owned(), to, port, protocol })
 }
 
 /// A word without the protocol at its end, and the protocol.
@@ -75,7 +75,7 @@ fn split(word: &str) -> Result<(&str, Option<u8>), String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Target, String> {
+    fn read(line: &str) -> Result<TraceTarget, String> {
         parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -83,13 +83,13 @@ mod tests {
     fn ports_containers_and_addresses_are_told_apart() {
         let from = |to: &str, port, protocol| {
             let to = to.parse().expect("an address");
-            Target::From { container: "web".to_owned(), to, port, protocol }
+            TraceTarget::From { container: "web".to_owned(), to, port, protocol }
         };
         for (line, want) in [
-            ("8080", Target::Port { port: 8080, protocol: TCP }),
-            ("53/UDP", Target::Port { port: 53, protocol: UDP }),
-            ("web", Target::Container("web".to_owned())),
-            ("1234567890", Target::Container("1234567890".to_owned())),
+            ("8080", TraceTarget::Port { port: 8080, protocol: TCP }),
+            ("53/UDP", TraceTarget::Port { port: 53, protocol: UDP }),
+            ("web", TraceTarget::Container("web".to_owned())),
+            ("1234567890", TraceTarget::Container("1234567890".to_owned())),
             ("web to 192.0.2.1", from("192.0.2.1", None, None)),
             ("web to 192.0.2.1:53/udp", from("192.0.2.1", Some(53), Some(UDP))),
             ("web to 2001:db8::1", from("2001:db8::1", None, None)),

@@ -9,7 +9,7 @@ use cni_plugin::namespace::Life;
 use super::case::Aim;
 use super::packet::{TCP, UDP, end, protocol_name};
 use super::packet_path::PacketPath;
-use super::target::Target;
+use super::target::TraceTarget;
 use crate::cache::PublishedPort;
 use crate::contested;
 use crate::inventory::{Attached, Inventory};
@@ -43,11 +43,11 @@ impl<'a> TracedFlow<'a> {
     ///
     /// # Errors
     /// A sentence that says why there is none.
-    pub fn find(target: &Target, found: &'a Inventory) -> Result<Self, String> {
+    pub fn find(target: &TraceTarget, found: &'a Inventory) -> Result<Self, String> {
         match target {
-            Target::Port { port, protocol } => Ok(Self::to_port(*port, *protocol, found)),
-            Target::Container(name) => Ok(Self::to_container(attached(name, found)?, found)),
-            Target::From { container, to, port, protocol } => {
+            TraceTarget::Port { port, protocol } => Ok(Self::to_port(*port, *protocol, found)),
+            TraceTarget::Container(name) => Ok(Self::to_container(attached(name, found)?, found)),
+            TraceTarget::From { container, to, port, protocol } => {
                 let subject = attached(container, found)?;
                 let address = address_of(subject, Some(Family::of(*to)));
                 let Some(address) = address else {

@@ -15,7 +15,7 @@ use crate::calls::PluginFolders;
 use crate::contested;
 use crate::delegates::resolved;
 use crate::error_line::error_line;
-use crate::inventory::{Attached, Inventory, Left};
+use crate::inventory::{Attached, Inventory, Leftover};
 use crate::repair::{NamedPart, RepairOutcome};
 
 const TOPIC: &str = "container";
@@ -118,7 +118,7 @@ fn check(cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<
     plugin.check(&request, &mut LinuxHost::new(&request)?.with_contained(call_delegate))
 }
 
-fn of_left(left: &Left) -> Finding {
+fn of_left(left: &Leftover) -> Finding {
     let Attachment { network, ifname, .. } = &left.cached.at;
     let place = format!("{ifname} in network {network}");
     match &left.life {

@@ -41,8 +41,13 @@ fn subject() -> Subject {
     }
 }
 
-fn facts() -> Facts {
-    Facts { subject: Some(subject()), address: Some(OWN.into()), left_by: Some("eth0".to_owned()), ..Facts::default() }
+fn facts() -> TraceFacts {
+    TraceFacts {
+        subject: Some(subject()),
+        address: Some(OWN.into()),
+        left_by: Some("eth0".to_owned()),
+        ..TraceFacts::default()
+    }
 }
 
 fn aim_in() -> Aim {
@@ -53,12 +58,12 @@ fn aim_out() -> Aim {
     Aim::Out("192.0.2.9:80".to_owned())
 }
 
-fn case<'a>(aim: Aim, reply: Reply, forth: Option<&'a PacketPath>, facts: &'a Facts) -> Case<'a> {
-    Case { aim, reply, forth, back: None, drop: None, back_drop: None, facts }
+fn case<'a>(aim: Aim, reply: ProbeReply, forth: Option<&'a PacketPath>, facts: &'a TraceFacts) -> TraceCase<'a> {
+    TraceCase { aim, reply, forth, back: None, drop: None, back_drop: None, facts }
 }
 
 #[track_caller]
-fn says(case: &Case<'_>, sentence: &str) {
+fn says(case: &TraceCase<'_>, sentence: &str) {
     let verdict = judge(case);
     assert_eq!(verdict.text(), sentence);
     assert_eq!(verdict.helps.is_none(), verdict.arrived);
@@ -76,8 +81,8 @@ fn policy(owner: &str) -> Option<DroppedBy> {
 #[test]
 fn a_drop_names_who_sets_it_and_the_command_that_helps() {
     let forth = way(HOST, 2, &OUT[..2]);
-    let open = |owner: &str, aim: Aim, facts: &Facts| {
-        judge(&Case { drop: policy(owner), ..case(aim, Reply::Silent, Some(&forth), facts) }).text()
+    let open = |owner: &str, aim: Aim, facts: &TraceFacts| {
+        judge(&TraceCase { drop: policy(owner), ..case(aim, ProbeReply::Silent, Some(&forth), facts) }).text()
     };
     let dropped = "dropped by the policy of table ip filter, chain FORWARD, which";
     assert_eq!(
@@ -85,12 +90,13 @@ fn a_drop_names_who_sets_it_and_the_command_that_helps() {
         format!("{dropped} Docker sets: iptables -I DOCKER-USER -d 10.0.0.2 -j ACCEPT")
     );
     assert_eq!(open("ufw", aim_out(), &facts()), format!("{dropped} ufw sets: ufw route allow from 10.0.0.2"));
-    let missing = Facts { subject: Some(Subject { missing: vec!["firewall".to_owned()], ..subject() }), ..facts() };
+    let missing =
+        TraceFacts { subject: Some(Subject { missing: vec!["firewall".to_owned()], ..subject() }), ..facts() };
     assert_eq!(
         open("Docker", aim_in(), &missing),
         format!("{dropped} Docker sets: rules of container web are missing; cni-plugins repair restores them")
     );
-    let without = Facts { subject: Some(Subject { has_firewall: false, ..subject() }), ..facts() };
+    let without = TraceFacts { subject: Some(Subject { has_firewall: false, ..subject() }), ..facts() };
     assert_eq!(
         open("firewalld", aim_out(), &without),
         format!(
@@ -119,8 +125,8 @@ fn what_the_host_does_not_route_has_its_reason() {
             "dropped since the host has no route to 192.0.2.1: ip route get 192.0.2.1 shows it; add the route",
         ),
     ] {
-        let facts = Facts { unrouted: Some(unrouted), ..facts() };
-        says(&case(aim_out(), Reply::Silent, Some(&forth), &facts), sentence);
+        let facts = TraceFacts { unrouted: Some(unrouted), ..facts() };
+        says(&case(aim_out(), ProbeReply::Silent, Some(&forth), &facts), sentence);
     }
 }
 
@@ -128,40 +134,40 @@ fn what_the_host_does_not_route_has_its_reason() {
 fn a_container_that_does_not_answer_has_its_reason() {
     let forth = way(HOST, 2, &OUT);
     let came = "it came to container web at 192.0.2.9:80";
-    let judged = |reply: Reply, facts: Facts| judge(&case(aim_in(), reply, Some(&forth), &facts)).text();
-    let listens = |listening| Facts { listening: Some(listening), ..facts() };
+    let judged = |reply: ProbeReply, facts: TraceFacts| judge(&case(aim_in(), reply, Some(&forth), &facts)).text();
+    let listens = |listening| TraceFacts { listening: Some(listening), ..facts() };
     assert_eq!(
-        judged(Reply::Refused, listens(Listening::No)),
+        judged(ProbeReply::Refused, listens(Listening::No)),
         format!("{came}, where no program listens: start the program, or correct containerPort")
     );
     assert_eq!(
-        judged(Reply::Refused, listens(Listening::OnLoopback)),
+        judged(ProbeReply::Refused, listens(Listening::OnLoopback)),
         format!("{came}, whose program listens only on its loopback address: let the program listen on 0.0.0.0 or ::")
     );
     let via = ContainerRoute::Via { gateway: [10, 0, 0, 9].into(), is_host: false };
     assert_eq!(
-        judged(Reply::Silent, Facts { route: Some(via), ..listens(Listening::Yes) }),
+        judged(ProbeReply::Silent, TraceFacts { route: Some(via), ..listens(Listening::Yes) }),
         format!(
             "{came}, whose route back is wrong: it leads to 10.0.0.9, which is no address of this host: correct the gateway in \
              the list's ipam, and start the container again"
         )
     );
-    assert_eq!(judged(Reply::Answered, facts()), "arrived: container web has answered port 8080/tcp");
+    assert_eq!(judged(ProbeReply::Answered, facts()), "arrived: container web has answered port 8080/tcp");
 }
 
 #[test]
 fn an_answer_that_was_seen_is_an_arrival() {
     let (forth, back) = (way(HOST, 2, &OUT), way(OWN, 18, &OUT));
-    let (facts, real) = (facts(), Reply::Real { seconds: 10 });
+    let (facts, real) = (facts(), ProbeReply::Real { seconds: 10 });
     says(
-        &Case { back: Some(&back), ..case(aim_in(), real.clone(), Some(&forth), &facts) },
+        &TraceCase { back: Some(&back), ..case(aim_in(), real.clone(), Some(&forth), &facts) },
         "arrived: container web has answered port 8080/tcp",
     );
     let refusal = way(OWN, 20, &OUT);
-    let verdict = judge(&Case { back: Some(&refusal), ..case(aim_in(), real.clone(), Some(&forth), &facts) });
+    let verdict = judge(&TraceCase { back: Some(&refusal), ..case(aim_in(), real.clone(), Some(&forth), &facts) });
     assert!(!verdict.arrived, "{verdict:?}");
     let lost = way(OWN, 18, &OUT[..2]);
-    let verdict = judge(&Case { back: Some(&lost), ..case(aim_in(), real, Some(&forth), &facts) });
+    let verdict = judge(&TraceCase { back: Some(&lost), ..case(aim_in(), real, Some(&forth), &facts) });
     assert!(verdict.why.starts_with("the answer was lost after prerouting"), "{verdict:?}");
 }
 
@@ -169,21 +175,21 @@ fn an_answer_that_was_seen_is_an_arrival() {
 fn a_port_that_leads_to_no_container_or_another_one_is_named() {
     let forth = way(HOST, 2, &IN);
     says(
-        &case(aim_in(), Reply::Refused, Some(&forth), &facts()),
+        &case(aim_in(), ProbeReply::Refused, Some(&forth), &facts()),
         "no rule leads port 8080/tcp to container web: its rules are missing: cni-plugins repair restores them",
     );
-    let nobody = Facts::default();
+    let nobody = TraceFacts::default();
     says(
-        &case(aim_in(), Reply::Refused, Some(&forth), &nobody),
+        &case(aim_in(), ProbeReply::Refused, Some(&forth), &nobody),
         "no container publishes port 8080/tcp, and no program of the host answers there: publish it in the container's portMappings",
     );
     says(
-        &case(aim_in(), Reply::Answered, Some(&forth), &nobody),
+        &case(aim_in(), ProbeReply::Answered, Some(&forth), &nobody),
         "arrived at a program of the host: port 8080/tcp is published by no container",
     );
-    let taken = Facts { holder: Some("first".to_owned()), ..facts() };
+    let taken = TraceFacts { holder: Some("first".to_owned()), ..facts() };
     says(
-        &case(aim_in(), Reply::Answered, Some(&forth), &taken),
+        &case(aim_in(), ProbeReply::Answered, Some(&forth), &taken),
         "port 8080/tcp belongs to container first, which asked for it first, and container web waits for it: publish another \
          port, or delete container first",
     );
@@ -193,18 +199,18 @@ fn a_port_that_leads_to_no_container_or_another_one_is_named() {
 fn a_packet_without_masquerade_is_told_from_one_that_others_have_lost() {
     let own = way(OWN, 2, &OUT);
     says(
-        &case(aim_out(), Reply::Silent, Some(&own), &facts()),
+        &case(aim_out(), ProbeReply::Silent, Some(&own), &facts()),
         "it left the host by eth0 with the container's own address 10.0.0.2, to which no answer came: the masquerade is \
          missing: cni-plugins repair restores it",
     );
-    let without = Facts { subject: Some(Subject { has_masquerade: false, ..subject() }), ..facts() };
+    let without = TraceFacts { subject: Some(Subject { has_masquerade: false, ..subject() }), ..facts() };
     says(
-        &case(aim_out(), Reply::Silent, Some(&own), &without),
+        &case(aim_out(), ProbeReply::Silent, Some(&own), &without),
         "it left the host by eth0 with the container's own address 10.0.0.2, to which no answer came: the list asks for no \
          masquerade: write \"ipMasq\": true, or give others a route to the container's network",
     );
     says(
-        &case(aim_out(), Reply::Silent, Some(&way(HOST, 2, &OUT)), &facts()),
+        &case(aim_out(), ProbeReply::Silent, Some(&way(HOST, 2, &OUT)), &facts()),
         "it left the host by eth0 as 192.0.2.1, and no answer came: the host has done its part; look at the next router, and at \
          the other end",
     );
@@ -212,14 +218,15 @@ fn a_packet_without_masquerade_is_told_from_one_that_others_have_lost() {
 
 #[test]
 fn a_packet_that_nobody_has_seen_is_looked_for_in_the_container() {
-    let judged = |route| judge(&case(aim_out(), Reply::Silent, None, &Facts { route: Some(route), ..facts() })).why;
+    let judged =
+        |route| judge(&case(aim_out(), ProbeReply::Silent, None, &TraceFacts { route: Some(route), ..facts() })).why;
     assert_eq!(judged(ContainerRoute::None), "container web has no route to 192.0.2.9:80");
     assert_eq!(
         judged(ContainerRoute::Via { gateway: HOST.into(), is_host: false }),
         "the route of container web to 192.0.2.9:80 is wrong: it leads to 192.0.2.1, which is no address of this host"
     );
     says(
-        &case(aim_in(), Reply::Real { seconds: 10 }, None, &facts()),
+        &case(aim_in(), ProbeReply::Real { seconds: 10 }, None, &facts()),
         "no packet to port 8080/tcp came within 10 seconds: look at the way to this host, or let --probe send one",
     );
 }
@@ -228,9 +235,9 @@ fn a_packet_that_nobody_has_seen_is_looked_for_in_the_container() {
 fn a_drop_that_nf_tables_does_not_show_is_looked_for_in_the_counters() {
     let forth = way(HOST, 2, &["prerouting-first", "prerouting-last", "forward-first"]);
     let rule = "iptables-legacy -t filter -P FORWARD DROP".to_owned();
-    let facts = Facts { legacy: vec![rule], ..facts() };
+    let facts = TraceFacts { legacy: vec![rule], ..facts() };
     says(
-        &case(aim_in(), Reply::Silent, Some(&forth), &facts),
+        &case(aim_in(), ProbeReply::Silent, Some(&forth), &facts),
         "dropped in the hook forward by iptables-legacy, whose counter has moved: iptables-legacy -t filter -P FORWARD DROP: \
          change it, or move to the nft flavour of iptables",
     );

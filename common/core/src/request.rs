@@ -244,6 +244,15 @@ impl Request {
         request
     }
 
+    /// The same request with this `CNI_NETNS`.
+    #[must_use]
+    pub fn with_netns(&self, path: &str) -> Self {
+        let mut request = self.clone();
+        let value = Value { text: path.to_owned(), bytes: path.into() };
+        request.environment.0.insert("CNI_NETNS".to_owned(), value);
+        request
+    }
+
     /// Whether `CNI_NETNS` may be the namespace of the plugin: `CNI_NETNS_OVERRIDE` is `1` or `true`.
     pub fn netns_override(&self) -> bool {
         self.environment

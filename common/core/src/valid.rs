@@ -106,6 +106,26 @@ impl ValidAttachments {
         }
     }
 
+    /// A configuration whose list contains these attachments as well, for a plugin that must keep what they have.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn extend_list<'a>(config: &Json, more: impl IntoIterator<Item = &'a Attachment>) -> Result<Json, ValidError> {
+        let Self(mut all) = Self::parse(config)?.unwrap_or_default();
+        all.extend(more.into_iter().map(|at| (at.container.clone(), at.ifname.clone())));
+        let text = |text: &str| Json::String(text.to_owned());
+        let entry = |(container, ifname): &(ContainerId, IfName)| {
+            let members = [("containerID", container.as_str()), ("ifname", ifname.as_str())];
+            Json::Object(members.map(|(key, value)| (key.to_owned(), text(value))).into())
+        };
+        let list = Json::Array(all.iter().map(entry).collect());
+        let Json::Object(entries) = config else { return Ok(config.clone()) };
+        let is_list = |name: &str| KEYS.iter().any(|key| name.eq_ignore_ascii_case(key));
+        let entry =
+            |(name, value): &(String, Json)| (name.clone(), if is_list(name) { list.clone() } else { value.clone() });
+        Ok(Json::Object(entries.iter().map(entry).collect()))
+    }
+
     /// The attachments, which are all of one network.
     pub fn of_network(&self, network: &NetworkName) -> impl Iterator<Item = Attachment> {
         self.0.iter().map(move |(container, ifname)| Attachment {
@@ -157,6 +177,21 @@ mod tests {
         let network = NetworkName::parse("n1").expect("network");
         let comments: Vec<_> = valid.of_network(&network).map(|at| at.comment().to_string()).collect();
         assert_eq!(comments, [r#"name: "n1" id: "c1""#]);
+    }
+
+    #[test]
+    fn a_list_is_extended_under_both_keys() {
+        let old = r#"[{"containerID":"c1","ifname":"eth0"}]"#;
+        let config = format!(r#"{{"name":"n1","cni.dev/valid-attachments":{old},"cni.dev/attachments":{old}}}"#);
+        let config = Json::parse(config.as_bytes()).expect("JSON");
+        let network = NetworkName::parse("n1").expect("network");
+        let container = ContainerId::parse("c2").expect("an ID");
+        let at = Attachment { network, container, ifname: IfName::parse("eth1").expect("a name") };
+        let new = r#"[{"containerID":"c1","ifname":"eth0"},{"containerID":"c2","ifname":"eth1"}]"#;
+        assert_eq!(
+            ValidAttachments::extend_list(&config, [&at]).expect("extended").to_string(),
+            format!(r#"{{"name":"n1","cni.dev/valid-attachments":{new},"cni.dev/attachments":{new}}}"#)
+        );
     }
 
     #[test]

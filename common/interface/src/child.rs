@@ -175,14 +175,13 @@ pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result
 }
 
 /// Carries out GC: removes the links of attachments that are not valid, then has the IPAM plugin release their addresses.
+/// A link that cannot be removed keeps its address.
 ///
 /// # Errors
-/// The first failure; both are tried.
+/// The first failure; all is tried.
 pub fn gc(kind: &'static str, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    ipam::gc_with(request, &mut removal, |removal| {
-        removal.attempt(|host| leftovers::remove_invalid_children(kind, &request.network, valid, host));
-    });
+    ipam::gc_with(request, &mut removal, |removal| leftovers::remove_invalid_children(kind, request, valid, removal));
     removal.finish()
 }
 

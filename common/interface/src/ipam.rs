@@ -9,6 +9,7 @@ use cni_core::json::{Json, JsonError};
 use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, ResultError};
+use cni_core::valid::ValidAttachments;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -105,23 +106,49 @@ pub fn speaks_by_link(plugin: &str) -> bool {
 /// DEL: removes the interface by `remove`, and has the IPAM plugin release its addresses, each at its turn. One that speaks
 /// by the interface takes the addresses from it first.
 pub fn del_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
-    release_with(request, Command::Del, removal, remove);
-}
-
-/// GC: the same for the interfaces of all attachments that are not valid.
-pub fn gc_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
-    release_with(request, Command::Gc, removal, remove);
-}
-
-fn release_with(request: &Request, command: Command, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
-    let first = request.decode::<IpamOnly>().is_ok_and(|only| only.ipam.plugin().is_some_and(|it| speaks_by_link(&it)));
+    let first = is_called_first(request);
     if first {
-        removal.attempt(|host| forward(request, command, host));
+        removal.attempt(|host| forward(request, Command::Del, host));
     }
     remove(removal);
     if !first {
-        removal.attempt(|host| forward(request, command, host));
+        removal.attempt(|host| forward(request, Command::Del, host));
     }
+}
+
+/// GC: the same for the interfaces of all attachments that are not valid. `remove` returns those whose interface could not be
+/// removed: the IPAM plugin keeps their addresses. If it returns `None`, nothing is released.
+pub fn gc_with(
+    request: &Request,
+    removal: &mut Removal<'_>,
+    remove: impl FnOnce(&mut Removal<'_>) -> Option<Vec<Attachment>>,
+) {
+    let first = is_called_first(request);
+    if first {
+        removal.attempt(|host| forward(request, Command::Gc, host));
+    }
+    if let Some(kept) = remove(removal).filter(|_| !first) {
+        removal.attempt(|host| collect(request, &kept, host));
+    }
+}
+
+/// GC of the IPAM plugin, which keeps the addresses of these attachments as well.
+fn collect(request: &Request, kept: &[Attachment], host: &mut dyn Host) -> Result<(), Error> {
+    let (false, Some(plugin)) = (kept.is_empty(), plugin_of(request)) else {
+        return forward(request, Command::Gc, host);
+    };
+    let config = ValidAttachments::extend_list(request.config(), kept)?;
+    let call = request.with_config(config.to_string().into_bytes())?;
+    host.delegate(&plugin, Command::Gc, Some(&call)).map(drop)
+}
+
+fn is_called_first(request: &Request) -> bool {
+    plugin_of(request).is_some_and(|plugin| speaks_by_link(&plugin))
+}
+
+/// The IPAM plugin of a configuration; `None` if there is none or the key cannot be read.
+pub(crate) fn plugin_of(request: &Request) -> Option<String> {
+    request.decode::<IpamOnly>().ok()?.ipam.plugin()
 }
 
 #[derive(Default, Deserialize)]

@@ -17,7 +17,8 @@ use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::{moved_on, verify, veth};
+use crate::moved_on::ExpectedLink;
+use crate::{verify, veth};
 
 /// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
 /// follows the process number. And root in the container may have made any interface, under any name.
@@ -150,15 +151,25 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
     let record = AttachmentRecord::find(&at, host);
     let is_reached = is_reached(request, host)?;
     let mut removal = Removal::new(host);
+    let expected = removal.attempt(|host| expected_link(kind, record.as_ref(), request, host)).flatten();
     let found = match &record {
-        _ if is_reached => remove_reached_child(kind, request, record.as_ref(), &mut removal),
-        Some(record) => removal.attempt(|host| remove_numbered_child(kind, record, host)),
+        _ if is_reached => remove_reached_child(kind, request, (record.as_ref(), expected.as_ref()), &mut removal),
+        Some(record) => removal.attempt(|host| remove_numbered_child(kind, record, expected.as_ref(), host)),
         None => None,
     };
-    if let (Some(record), Some(ChildPlace::Elsewhere)) = (&record, found) {
-        removal.attempt(|host| moved_on::remove(kind, record, request, host));
+    if let (Some(expected), Some(ChildPlace::Elsewhere)) = (&expected, found) {
+        removal.attempt(|host| expected.remove_elsewhere(host));
     }
     removal.finish()
+}
+
+fn expected_link<'a>(
+    kind: &'static str,
+    record: Option<&'a AttachmentRecord>,
+    request: &'a Request,
+    host: &mut dyn Host,
+) -> Result<Option<ExpectedLink<'a>>, Error> {
+    record.map_or(Ok(None), |record| ExpectedLink::of(kind, record, request, host))
 }
 
 /// Where the link of a record was found.
@@ -166,7 +177,7 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
 enum ChildPlace {
     /// In the recorded namespace.
     Inside,
-    /// Not there: the container has deleted it or moved it on.
+    /// Not there: the container has deleted it or moved it on. Another link may be in its place.
     Elsewhere,
 }
 
@@ -174,7 +185,7 @@ enum ChildPlace {
 fn remove_reached_child(
     kind: &'static str,
     request: &Request,
-    record: Option<&AttachmentRecord>,
+    (record, expected): (Option<&AttachmentRecord>, Option<&ExpectedLink<'_>>),
     removal: &mut Removal<'_>,
 ) -> Option<ChildPlace> {
     let at = removal.attempt(|_| Ok(request.attachment()?))?;
@@ -183,7 +194,7 @@ fn remove_reached_child(
         let is_kind = link.kind.as_deref() == Some(kind);
         Ok(is_kind && recorded.map_or_else(|| may_be_told(link, request, &at, host), |own| Ok(own.may_be(link)))?)
     };
-    let is_in_place = recorded.and_then(|recorded| removal.attempt(|host| moved_on::is_in_place(recorded, host)));
+    let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
         let found = removal.attempt(|host| host.link(Ns::Container, &name)).flatten();
         if found.is_some_and(|link| removal.attempt(|host| is_ours(&link, host)) == Some(true)) {
@@ -207,29 +218,41 @@ fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<(), E
     }
 }
 
-/// Removes the links of a plugin that attachments to a network have, but for the valid ones: their namespaces may live.
-///
-/// # Errors
-/// The first failure; all is tried.
+/// Removes the links of a plugin that attachments to the request's network have, but for the valid ones: their namespaces
+/// may live. Returns the attachments that may still have a link; `None` if the attachments are unknown.
 pub fn remove_invalid_children(
     kind: &'static str,
-    network: &NetworkName,
+    request: &Request,
     valid: &ValidAttachments,
+    removal: &mut Removal<'_>,
+) -> Option<Vec<Attachment>> {
+    let mut records = removal.attempt(|host| AttachmentRecord::all(host.records()))?;
+    records.retain(|AttachmentRecord { at, .. }| {
+        at.network == request.network && !valid.contains(at.container.as_str(), Some(at.ifname.as_str()))
+    });
+    records.retain(|record| removal.attempt(|host| remove_recorded_child(kind, record, request, host)).is_none());
+    Some(records.into_iter().map(|record| record.at).collect())
+}
+
+fn remove_recorded_child(
+    kind: &'static str,
+    record: &AttachmentRecord,
+    request: &Request,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
-    let mut removal = Removal::new(host);
-    let records = removal.attempt(|host| AttachmentRecord::all(host.records())).unwrap_or_default();
-    for record in records.iter().filter(|record| record.at.network == *network && !is_valid(&record.at)) {
-        removal.attempt(|host| remove_numbered_child(kind, record, host));
+    let expected = ExpectedLink::of(kind, record, request, host)?;
+    let found = remove_numbered_child(kind, record, expected.as_ref(), host)?;
+    match expected.filter(|_| found == ChildPlace::Elsewhere) {
+        Some(expected) => expected.remove_elsewhere(host),
+        None => Ok(()),
     }
-    removal.finish()
 }
 
 /// Removes the recorded link from its namespace by the number of that. Returns whether it was there.
 fn remove_numbered_child(
     kind: &'static str,
     record: &AttachmentRecord,
+    expected: Option<&ExpectedLink<'_>>,
     host: &mut dyn Host,
 ) -> Result<ChildPlace, Error> {
     let (Some(link), Some(number)) = (&record.link, record.namespace.number) else { return Ok(ChildPlace::Inside) };
@@ -239,7 +262,8 @@ fn remove_numbered_child(
     match host.namespaces().numbered_link(number.value, link.index)? {
         NumberedLink::Link(found) if link.may_be(&found) => {
             host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index })?;
-            Ok(ChildPlace::Inside)
+            let is_it = expected.is_none_or(|expected| expected.is_certainly(&found));
+            Ok(if is_it { ChildPlace::Inside } else { ChildPlace::Elsewhere })
         }
         NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(ChildPlace::Elsewhere),
     }

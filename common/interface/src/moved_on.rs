@@ -1,123 +1,187 @@
 //! Removes a link on a master of the host that a container has moved on, into a network namespace that it has made.
 //!
 //! The master connects the link to the network of all containers, so its address would be used twice once another container
-//! gets it. The kernel says which master a link has, and a container cannot make a link on a master of the host. So DEL
-//! recognizes the link by its master and by its MAC address or an address of the result of ADD, unless another attachment
-//! has recorded it. A dummy or a tap device has no master: nobody outside of its namespace can use its address.
+//! gets it. A dummy or a tap device has no master: nobody outside of its namespace can use its address.
+//!
+//! The kernel says which master a link has. But the master has links of other containers, and a container can make more: a
+//! macvlan on its macvlan, or an ipvlan on its ipvlan, gets the master of the host. So a link elsewhere is the attachment's
+//! only if it has the recorded MAC address, or an address of the result that host-local still leases to the attachment. It
+//! is another's in a namespace that is recorded for another attachment, from the beginning of its ADD.
+//!
+//! What is not found: a link without these signs, and one that has left a link with the recorded index and MAC address in
+//! its place.
 
 use std::net::IpAddr;
 
 use cni_core::error::Error;
-use cni_core::names::IfName;
-use cni_core::request::Request;
+use cni_core::request::{Command, Request};
 use cni_model::link::{Link, OtherEnd};
 use cni_model::netns::NetnsView;
 use cni_model::plan::{Ns, Step};
 use cni_plugin::attachment_record::AttachmentRecord;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::RecordedLink;
 use cni_plugin::removal::Removal;
 
-/// Whether a recorded link is in the namespace that is entered. One that has no master on the host counts as there.
-pub fn is_in_place(recorded: &RecordedLink, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(parent) = recorded.parent else { return Ok(true) };
-    match host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)) {
-        Some(link) => leads_to(parent, &link, host),
-        None => Ok(false),
-    }
-}
+use crate::ipam;
 
-/// Removes the recorded link of an attachment, which is not in its namespace, from the one that it was moved to. A link that
-/// was deleted is success. Namespaces that this process cannot see are skipped.
-///
-/// # Errors
-/// If a namespace cannot be entered, or the kernel refuses; all parts are tried.
-pub fn remove(kind: &str, record: &AttachmentRecord, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let Some(recorded) = record.link.as_ref().filter(|link| link.kind == kind) else { return Ok(()) };
-    let Some(parent) = recorded.parent else { return Ok(()) };
-    // Its children are deleted with a master.
-    let Some(master) = host.link_by_index(Ns::Host, parent)? else { return Ok(()) };
-    let others = OtherAttachments::observe(record, host)?;
-    let expected = ExpectedLink::of(recorded, &master, request);
-    let mut removal = Removal::new(host);
-    for view in removal.attempt(|host| Ok(host.namespaces().survey())).iter().flat_map(|views| views.iter()) {
-        let is_child = |link: &&Link| link.kind.as_deref() == Some(kind) && link.peer == Some(parent);
-        for link in view.links.iter().filter(is_child).filter(|link| !others.have(view, link)) {
-            removal.attempt(|host| remove_if_own(view, link, parent, &expected, host));
-        }
-    }
-    removal.finish()
-}
+/// The IPAM plugin whose CHECK says whether an address is still the attachment's. That of others may succeed without a
+/// lease.
+const LESSOR: &str = "host-local";
 
-/// How DEL recognizes the link.
-struct ExpectedLink {
-    /// Its MAC address, if it is not its master's as well.
-    mac: Option<String>,
-    /// Its addresses by the result of ADD.
-    addresses: Vec<IpAddr>,
-}
-
-impl ExpectedLink {
-    fn of(recorded: &RecordedLink, master: &Link, request: &Request) -> Self {
-        let of_master = master.mac.as_ref().map(ToString::to_string);
-        let mac = Some(recorded.mac.clone()).filter(|mac| !mac.is_empty() && Some(mac) != of_master.as_ref());
-        let result = request.prev_result().ok().flatten().unwrap_or_default();
-        let ifname = request.attachment().map(|at| at.ifname.to_string()).unwrap_or_default();
-        Self { mac, addresses: result.ips_of(&ifname).map(|ip| ip.address.address()).collect() }
-    }
-
-    /// Whether a link of the entered namespace has the MAC address, or one of the addresses.
-    fn is(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
-        if self.mac.is_some() && self.mac == link.mac.as_ref().map(ToString::to_string) {
-            return Ok(true);
-        }
-        let found = host.addresses(Ns::Container, Some(link.index), None)?;
-        Ok(found.iter().any(|address| self.addresses.contains(&address.cidr.address())))
-    }
-}
-
-/// The host, and all recorded attachments except one.
-struct OtherAttachments {
-    host: Option<String>,
-    records: Vec<AttachmentRecord>,
-}
-
-impl OtherAttachments {
-    fn observe(own: &AttachmentRecord, host: &mut dyn Host) -> Result<Self, Error> {
-        let mut records = AttachmentRecord::all(host.records())?;
-        records.retain(|one| one.at != own.at);
-        Ok(Self { host: host.namespaces().identity(Ns::Host)?, records })
-    }
-
-    /// Whether a link that was seen is in the host's own namespace, or is another attachment's.
-    fn have(&self, view: &NetnsView, link: &Link) -> bool {
-        let is_here = |one: &AttachmentRecord| Some(&one.namespace.identity) == view.identity.as_ref();
-        let is_its = |one: &AttachmentRecord| one.link.as_ref().is_some_and(|recorded| recorded.may_be(link));
-        view.identity == self.host || self.records.iter().any(|one| is_here(one) && is_its(one))
-    }
-}
-
-fn remove_if_own(
-    view: &NetnsView,
-    seen: &Link,
+/// The recorded link of an attachment, on a master of the host.
+pub struct ExpectedLink<'a> {
+    kind: &'static str,
+    record: &'a AttachmentRecord,
+    recorded: &'a RecordedLink,
+    /// The index of the master.
     parent: u32,
-    expected: &ExpectedLink,
-    host: &mut dyn Host,
-) -> Result<(), Error> {
-    let Some(path) = host.enter_view(view)? else { return Ok(()) };
-    let Some(link) = host.link_by_index(Ns::Container, seen.index)?.filter(|link| link.kind == seen.kind) else {
-        return Ok(());
-    };
-    if !leads_to(parent, &link, host)? || !expected.is(&link, host)? {
-        return Ok(());
-    }
-    log::warn!("the container has moved its interface on: it is removed as {} from {path}", link.name);
-    host.apply(&Step::RemoveLink { ns: Ns::Container, name: IfName::parse(&link.name)? }).map(drop)
+    /// Its MAC address, if no other link of the master has it by itself.
+    mac: Option<&'a str>,
+    /// Its addresses by the result of ADD, if there is one.
+    addresses: Vec<IpAddr>,
+    request: &'a Request,
 }
 
-/// Whether a link of the namespace that is entered is on a master of the host.
-fn leads_to(parent: u32, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(host.devices().other_end(Ns::Container, link)? == Some(OtherEnd { index: Some(parent), netns: None }))
+impl<'a> ExpectedLink<'a> {
+    /// Reads the record. `None` if no link of the kind is recorded, or if it has no master on the host: its children are
+    /// deleted with a master.
+    pub fn of(
+        kind: &'static str,
+        record: &'a AttachmentRecord,
+        request: &'a Request,
+        host: &mut dyn Host,
+    ) -> Result<Option<Self>, Error> {
+        let Some(recorded) = record.link.as_ref().filter(|link| link.kind == kind) else { return Ok(None) };
+        let Some(parent) = recorded.parent else { return Ok(None) };
+        let Some(master) = host.link_by_index(Ns::Host, parent)? else { return Ok(None) };
+        let is_of_master = mac_of(&master).as_ref() == Some(&recorded.mac);
+        // A vlan or an ipvlan has the MAC address that the master has or had.
+        let is_own = kind == "macvlan" && !is_of_master && !recorded.mac.is_empty();
+        let result = request.prev_result().ok().flatten().unwrap_or_default();
+        let addresses = result.ips_of(record.at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+        let mac = Some(recorded.mac.as_str()).filter(|_| is_own);
+        Ok(Some(Self { kind, record, recorded, parent, mac, addresses, request }))
+    }
+
+    /// Whether the link is in the namespace that is entered, and no other link is in its place.
+    pub fn is_in_entered(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let found = host.link_by_index(Ns::Container, self.recorded.index)?;
+        let Some(link) = found.filter(|link| self.recorded.may_be(link)) else { return Ok(false) };
+        // The kernel gives an address to one ipvlan of a master only.
+        let has_addresses = self.kind != "ipvlan" || {
+            let found = addresses_of(&link, host)?;
+            self.addresses.iter().all(|address| found.contains(address))
+        };
+        Ok(has_addresses && self.mac.is_none_or(|_| self.has_mac(&link)) && self.leads_to_master(&link, host)?)
+    }
+
+    /// The same for a link of the recorded namespace, which is known by its number only.
+    pub fn is_certainly(&self, link: &Link) -> bool {
+        self.kind != "ipvlan" && self.recorded.may_be(link) && self.mac.is_none_or(|_| self.has_mac(link))
+    }
+
+    /// Removes the link from the namespace that it was moved to. A link that was deleted is success. Namespaces that this
+    /// process cannot see are skipped.
+    ///
+    /// # Errors
+    /// If a namespace with links on the master cannot be entered, or the kernel refuses; all parts are tried.
+    pub fn remove_elsewhere(&self, host: &mut dyn Host) -> Result<(), Error> {
+        if self.mac.is_none() && self.addresses.is_empty() {
+            return Ok(());
+        }
+        let of_host = host.namespaces().identity(Ns::Host)?;
+        let views = host.namespaces().survey();
+        let mut removal = Removal::new(host);
+        let has_children = |view: &&NetnsView| view.links.iter().any(|link| self.is_on_master(link));
+        for view in views.iter().filter(has_children).filter(|view| view.identity != of_host) {
+            removal.attempt(|host| self.remove_from(view, host));
+        }
+        removal.finish()
+    }
+
+    fn remove_from(&self, view: &NetnsView, host: &mut dyn Host) -> Result<(), Error> {
+        let Some(path) = host.enter_view(view)? else { return Ok(()) };
+        let links = host.links(Ns::Container, LinkQuery::Kind(self.kind))?;
+        let mut removal = Removal::new(host);
+        for link in links.iter().filter(|link| self.is_on_master(link)) {
+            if removal.attempt(|host| self.is(link, host)) == Some(true) {
+                log::warn!("the container has moved its interface on: it is removed as {} from {path}", link.name);
+                let name = cni_core::names::IfName::parse(&link.name)?;
+                removal.step(&Step::RemoveLink { ns: Ns::Container, name });
+            }
+        }
+        removal.finish()
+    }
+
+    /// Whether a link of the entered namespace is the expected one. The records are read after the link was seen: an ADD
+    /// records the namespace before it makes the link.
+    fn is(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+        let has_mac = self.has_mac(link);
+        let may_be_it = has_mac || self.has_address(link, host)?;
+        Ok(may_be_it
+            && self.leads_to_master(link, host)?
+            && !self.is_of_another(link, host)?
+            && (has_mac || self.is_leased(host)))
+    }
+
+    fn is_on_master(&self, link: &Link) -> bool {
+        link.kind.as_deref() == Some(self.kind) && link.peer == Some(self.parent)
+    }
+
+    /// Whether the master of a link of the entered namespace is the host's.
+    fn leads_to_master(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+        let of_host = OtherEnd { index: Some(self.parent), netns: None };
+        Ok(host.devices().other_end(Ns::Container, link)? == Some(of_host))
+    }
+
+    fn has_mac(&self, link: &Link) -> bool {
+        self.mac.is_some() && self.mac == mac_of(link).as_deref()
+    }
+
+    fn has_address(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+        Ok(addresses_of(link, host)?.iter().any(|address| self.addresses.contains(address)))
+    }
+
+    /// Whether a link of the entered namespace is another attachment's, or may be. In the attachment's own namespace are
+    /// other interfaces of the container.
+    fn is_of_another(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+        let entered = host.namespaces().identity(Ns::Container)?;
+        let is_own_namespace = entered.as_ref() == Some(&self.record.namespace.identity);
+        let records = AttachmentRecord::all(host.records())?;
+        Ok(records.iter().filter(|one| one.at != self.record.at).any(|one| {
+            let is_here = entered.as_ref() == Some(&one.namespace.identity);
+            let recorded = one.link.as_ref();
+            let may_be_its = !is_own_namespace || recorded.is_none_or(|recorded| recorded.may_be(link));
+            is_here && may_be_its || recorded.is_some_and(|recorded| self.is_moved(recorded, link))
+        }))
+    }
+
+    /// Whether a link may be another attachment's that was moved on.
+    fn is_moved(&self, recorded: &RecordedLink, link: &Link) -> bool {
+        let is_of_kind = recorded.kind == self.kind && recorded.parent == Some(self.parent);
+        self.mac.is_some() && is_of_kind && mac_of(link).as_ref() == Some(&recorded.mac)
+    }
+
+    /// Whether the addresses of the result are still the attachment's. An earlier DEL may have released them, and another
+    /// container may have got them.
+    fn is_leased(&self, host: &mut dyn Host) -> bool {
+        if ipam::plugin_of(self.request).as_deref() != Some(LESSOR) {
+            return false;
+        }
+        let check = self.request.with_netns(&self.record.namespace.path);
+        let checked = host.delegate(LESSOR, Command::Check, Some(&check));
+        checked.inspect_err(|error| log::info!("a link with its address is left alone: {}", error.in_full())).is_ok()
+    }
+}
+
+fn mac_of(link: &Link) -> Option<String> {
+    link.mac.as_ref().map(ToString::to_string)
+}
+
+fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let found = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
 #[cfg(test)]

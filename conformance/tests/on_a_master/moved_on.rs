@@ -1,12 +1,17 @@
 //! A container that moves its interface on, into a network namespace that it has made: the kernel shows such a link neither in
 //! the container nor on the host. Its address would be given out again while it is in use.
 
+use std::fs;
+use std::path::Path;
+use std::thread;
+
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_kernels_with;
-use cni_conformance::{Attachment, Container, Feature, Namespace, Network};
-use serde_json::json;
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Namespace, Network, Outcome, Verb};
+use serde_json::{Value, json};
 
-use super::{KINDS, World, has_eth0, shell};
+use super::{KINDS, LEASES, UPLINK, World, has_eth0, shell};
 
 /// What a container does to hide the interface, besides.
 const DEEDS: [(&str, &str); 4] = [
@@ -109,6 +114,90 @@ fn del_removes_an_interface_that_was_moved_on_and_replaced() {
     });
 }
 
+/// A link on the container's own is one on the master of the host. It gets the name and the index of the one that has left.
+#[test]
+fn del_removes_an_interface_that_was_moved_on_and_replaced_by_a_sibling() {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
+        for_each([("by its path", true), ("by its number", false)], |has_path| {
+            let world = World::new(kind);
+            let list = world.network(&json!({}));
+            let (container, attachment) = world.attach(&list, "c1");
+            let nested = Nested::of(&world);
+            let index = shell(&container, "ip -o link show eth0 | cut -d: -f1").trim().to_owned();
+            let make = |link: &str, name: &str| format!("ip link add link {link} {name} type {}", super::plugin(kind));
+            shell(&container, &make("eth0", "tmp0"));
+            move_on(&container, &nested, "true");
+            shell(&container, &format!("{}; ip link del tmp0", make("tmp0", &format!("eth0 index {index}"))));
+            let request = if has_path { attachment } else { attachment.netns("") };
+            world.runtime(&list).del(&request).expect_success();
+            assert_eq!(nested.links(), "");
+            assert!(!has_eth0(&container));
+            assert_eq!(world.leases(), [""; 0]);
+        });
+    });
+}
+
+/// Another program has made the neighbour's interface, with the address that an earlier DEL has released before it was killed.
+#[test]
+fn del_leaves_the_interface_of_the_container_that_has_got_the_address() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let one = json!({"subnet": "10.7.0.0/24", "rangeStart": "10.7.0.2", "rangeEnd": "10.7.0.2"});
+        let list = world.network(&json!({"ipam": {"type": "host-local", "ranges": [[one]], "dataDir": LEASES}}));
+        let (container, attachment) = world.attach(&list, "c1");
+        shell(&container, "ip link del eth0");
+        host_local(&world, &list, Verb::Del, "c1").expect_success();
+        let neighbour = world.sandbox.container("c2");
+        host_local(&world, &list, Verb::Add, "c2").expect_success();
+        let id = if kind == Feature::VlanLinks { "id 5" } else { "" };
+        let kind = super::plugin(kind);
+        world.sandbox.host().sh(&format!("ip link add link {UPLINK} name eth0 netns c2 type {kind} {id}"));
+        shell(&neighbour, "ip address add 10.7.0.2/24 dev eth0; ip link set eth0 up");
+        world.runtime(&list).del(&attachment).expect_success();
+        assert!(has_eth0(&neighbour));
+        assert_eq!(world.leases(), ["10.7.0.2"]);
+    });
+}
+
+/// Calls the IPAM plugin of a network alone.
+fn host_local(world: &World, list: &Value, verb: Verb, container: &str) -> Outcome {
+    let config =
+        json!({"cniVersion": "1.1.0", "name": "lan", "ipam": list["plugins"][0]["ipam"], "type": "host-local"});
+    let call = Invocation::new(&world.sandbox, "host-local", verb).config(&config);
+    call.container_id(container).netns(&format!("/run/netns/{container}")).run()
+}
+
+/// Both have one MAC address by the configuration. The neighbour's ADD waits for its IPAM plugin, and has the interface.
+#[test]
+fn del_leaves_the_interface_of_a_container_that_is_being_added() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let may_go_on = Path::new("/run/conformance/plugins/go");
+        let wait = format!(
+            "until [ $CNI_COMMAND.$CNI_CONTAINERID != ADD.c2 -o -e {} ]; do sleep 0.05; done",
+            may_go_on.display()
+        );
+        let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
+        let path = super::with_script(&format!("{wait}\n[ $CNI_COMMAND != ADD ] || echo '{answer}'"));
+        let list = world.network(&json!({"ipam": {"type": "script"}, "mac": "02:00:00:00:00:77"}));
+        let container = world.sandbox.container("c1");
+        let neighbour = world.sandbox.container("c2");
+        let runtime = world.runtime(&list).env("CNI_PATH", &path);
+        let mut attachment = Attachment::new("c1", &container);
+        runtime.add(&mut attachment).expect_success();
+        shell(&container, "ip link del eth0");
+        thread::scope(|scope| {
+            let adding = scope.spawn(|| runtime.add(&mut Attachment::new("c2", &neighbour)));
+            wait_until("the neighbour's interface", || has_eth0(&neighbour));
+            runtime.del(&attachment).expect_success();
+            assert!(has_eth0(&neighbour));
+            fs::write(may_go_on, "").expect("let the IPAM plugin answer");
+            adding.join().expect("no panic").expect_success();
+        });
+        assert!(has_eth0(&neighbour));
+    });
+}
+
 /// Equal MAC addresses and addresses do not make a link the attachment's: one on a master inside leads nowhere, and another
 /// attachment's is recorded.
 #[test]
@@ -145,5 +234,21 @@ fn gc_removes_the_interface_before_its_address_is_released() {
         assert!(!has_eth0(&container), "its namespace lives");
         assert_eq!(world.leases(), [""; 0]);
         world.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_success();
+    });
+}
+
+#[test]
+fn gc_removes_an_interface_that_the_container_has_moved_on() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, attachment) = world.attach(&list, "c1");
+        let nested = Nested::of(&world);
+        move_on(&container, &nested, "true");
+        world.runtime(&list).gc(&[&attachment]).expect_success();
+        assert!(has_eth0(&nested.nested), "it is valid");
+        world.runtime(&list).gc(&[]).expect_success();
+        assert_eq!(nested.links(), "");
+        assert_eq!(world.leases(), [""; 0]);
     });
 }

@@ -301,11 +301,18 @@ pub fn remove_veth(at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn 
     removal.finish()
 }
 
-/// The veths of the host whose alias names the attachment.
+/// The veths of the host whose alias names the attachment. A listing may be older than the last change of an alias.
 fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IfName>, Error> {
-    let links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
-    let own = links.iter().filter(|link| LinkOwner::of(link, at) == LinkOwner::This);
-    own.map(|link| Ok(IfName::parse(&link.name)?)).collect()
+    let mut own = Vec::new();
+    for listed in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        if LinkOwner::of(&listed, at) == LinkOwner::This
+            && let Some(link) = host.link_by_index(Ns::Host, listed.index)?
+            && LinkOwner::of(&link, at) == LinkOwner::This
+        {
+            own.push(IfName::parse(&link.name)?);
+        }
+    }
+    Ok(own)
 }
 
 /// The links on the host whose alias names an attachment of the network that is not valid.

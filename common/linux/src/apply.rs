@@ -75,7 +75,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         }
         Step::RemoveRules { ns, removal } => removal.remove(&mut host.side(*ns)?.netfilter)?,
         Step::UndoRules { ns, undo } => undo.carry_out(&mut host.side(*ns)?.netfilter)?,
-        Step::ForgetFlows(stale) => flows::forget(host, stale),
+        Step::ForgetFlows(stale) => host.forget_flows(std::slice::from_ref(stale)),
         Step::AddSource { zone, address } => {
             let added = host.firewalld.add_source(zone, *address)?;
             let undo = Step::RemoveSource { zone: zone.clone(), address: *address };

@@ -11,6 +11,7 @@ mod devices;
 pub mod firewalld;
 pub mod hidden_processes;
 pub mod host;
+mod host_veths;
 pub mod identity;
 pub mod inhabitants;
 pub mod iptables;

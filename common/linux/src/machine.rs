@@ -11,11 +11,13 @@ use cni_core::request::Request;
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
+use cni_model::link::Link;
 use cni_model::netns::{NetnsError, NetnsView};
 use cni_model::plan::Ns;
 
 use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
+use crate::host_veths::{self, HostVeths};
 use crate::locks::Locks;
 use crate::netns_survey::NetnsSurvey;
 use crate::records::RunRecords;
@@ -85,6 +87,8 @@ pub struct LinuxHost {
     /// What was seen in the namespaces of the machine. `gc` asks for each of many containers, whose namespaces had all
     /// ended before.
     survey: Option<Rc<[NetnsView]>>,
+    /// The veths of the host, if many requests ask for them.
+    veths: Option<HostVeths>,
 }
 
 impl LinuxHost {
@@ -100,6 +104,7 @@ impl LinuxHost {
             locks: Locks::default(),
             contained: None,
             survey: None,
+            veths: None,
         })
     }
 
@@ -119,8 +124,8 @@ impl LinuxHost {
 
     /// Opens everything again, under the held locks: nothing that has failed is used again.
     pub fn reopened(self, request: &Request) -> Result<Self, Error> {
-        let Self { locks, contained, survey, .. } = self;
-        Ok(Self { locks, contained, survey, ..Self::new(request)? })
+        let Self { locks, contained, survey, veths, .. } = self;
+        Ok(Self { locks, contained, survey, veths, ..Self::new(request)? })
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
@@ -144,6 +149,20 @@ impl LinuxHost {
     #[must_use]
     pub fn with_contained(self, contained: ContainedPlugins) -> Self {
         Self { contained: Some(contained), ..self }
+    }
+
+    /// Lists the veths of the host again only after a change of its links.
+    #[must_use]
+    pub fn with_watched_veths(self) -> Self {
+        Self { veths: Some(HostVeths::default()), ..self }
+    }
+
+    /// The links of a kind in a namespace.
+    pub(crate) fn links_of_kind(&mut self, ns: Ns, kind: &str) -> Result<Vec<Link>, Error> {
+        if let (Ns::Host, host_veths::KIND, Some(veths)) = (ns, kind, &mut self.veths) {
+            return Ok(veths.list(&mut self.host.socket)?);
+        }
+        Ok(self.socket(ns)?.links_of_kind(kind)?)
     }
 
     /// Enters the container's namespace, unless it is entered already.

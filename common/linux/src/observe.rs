@@ -21,7 +21,7 @@ pub(crate) fn links(host: &mut LinuxHost, ns: Ns, query: LinkQuery<'_>) -> Resul
         LinkQuery::Called(name) => socket.link_called(name)?.into_iter().collect(),
         LinkQuery::Index(index) => socket.link_by_index(index)?.into_iter().collect(),
         LinkQuery::All => socket.links()?,
-        LinkQuery::Kind(kind) => socket.links_of_kind(kind)?,
+        LinkQuery::Kind(kind) => host.links_of_kind(ns, kind)?,
         LinkQuery::Towards(address) => {
             let index = socket.route_to(address)?;
             by_index(socket, index)?

@@ -52,6 +52,31 @@ fn d0(host: &mut dyn Host) -> Link {
 }
 
 #[test]
+fn the_watched_veths_of_the_host_are_those_that_there_are() {
+    drop(host());
+    let mut watching = LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host").with_watched_veths();
+    let mut listed = || {
+        let found = watching.links(Ns::Host, LinkQuery::Kind("veth")).expect("an answer");
+        found.into_iter().map(|link| (link.name, link.alias)).collect::<Vec<_>>()
+    };
+    let of = |name: &str, alias: Option<&str>| (name.to_owned(), alias.map(str::to_owned));
+    let mut other: Box<dyn Host> =
+        Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("another host"));
+    for _ in 0..2 {
+        assert_eq!(listed(), [of("d1", None), of("d0", None)]);
+    }
+    // Of a link that is down the kernel does not tell that it has another alias.
+    for setting in [LinkSetting::Alias("mine".to_owned()), LinkSetting::Up] {
+        other.apply(&set(setting)).expect("set");
+    }
+    assert_eq!(listed(), [of("d1", None), of("d0", Some("mine"))]);
+    other.apply(&Step::RemoveLink { ns: Ns::Host, name: name("d0") }).expect("removed");
+    assert_eq!(listed(), []);
+    other.apply(&create("d0", IfPresent::Refuse, veth())).expect("a link");
+    assert_eq!(listed(), [of("d1", None), of("d0", None)]);
+}
+
+#[test]
 fn a_setting_is_undone_by_the_step_that_it_returns() {
     let mut host = host();
     host.apply(&set(LinkSetting::Alias("mine".to_owned()))).expect("an alias");

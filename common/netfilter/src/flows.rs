@@ -60,6 +60,16 @@ pub struct FlowFilter {
 }
 
 impl FlowFilter {
+    /// A filter that matches what either of two matches, which are of one family, and possibly more.
+    fn or(mut self, other: Self) -> Self {
+        self.ports.extend(other.ports);
+        self.ports.sort_unstable();
+        self.ports.dedup();
+        self.to = self.to.filter(|address| other.to == Some(*address));
+        self.led_to = self.led_to.filter(|address| other.led_to == Some(*address));
+        self
+    }
+
     /// Whether a connection matches.
     pub fn takes(&self, flow: &Flow) -> bool {
         let Self { family, to, ports, led_to } = self;
@@ -112,6 +122,14 @@ impl StaleFlows {
         let mut ports: Vec<u16> = self.ports.iter().map(|port| port.port).collect();
         ports.dedup();
         FlowFilter { family: self.family(), to: self.only_host_ip(), ports, led_to: self.only_led_to() }
+    }
+
+    /// A filter that matches the stale connections of some changes in one family, and possibly others; `None` if there
+    /// is no change.
+    pub fn common_filter(all: &[&Self]) -> Option<FlowFilter> {
+        let (first, others) = all.split_first()?;
+        let first = first.filter();
+        Some(others.iter().map(|stale| stale.filter()).fold(first, FlowFilter::or))
     }
 
     /// The address to which all of them were sent, if it is known.

@@ -136,7 +136,7 @@ pub fn can_work_on(cached: &Cached, program: &str) -> bool {
 }
 
 fn host() -> Result<LinuxHost, Error> {
-    Ok(LinuxHost::new(&neutral_request()?)?.with_contained(cni_builtin::call_delegate))
+    Ok(LinuxHost::new(&neutral_request()?)?.with_contained(cni_builtin::call_delegate).with_watched_veths())
 }
 
 fn in_full(error: &dyn std::error::Error) -> String {

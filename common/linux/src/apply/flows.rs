@@ -5,8 +5,9 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_model::plan::Ns;
-use cni_netfilter::flows::StaleFlows;
+use cni_netfilter::flows::{Flow, FlowFilter, StaleFlows};
 
 use crate::machine::LinuxHost;
 use cni_kernel::conntrack::Conntrack;
@@ -16,23 +17,37 @@ mod size;
 
 use size::TableSize;
 
-/// Deletes stale entries. The kernel drops them by itself when a client falls silent, so a failure is logged, with the
-/// reference's text, and does not fail the step.
-pub(super) fn forget(host: &mut LinuxHost, stale: &StaleFlows) {
-    let container = stale.container();
-    if let Err(error) = delete(host, stale) {
-        let details = error.details();
-        log::warn!("failed to delete stale UDP conntrack entries for {container}: {error}: {details}");
+impl LinuxHost {
+    /// Deletes the tracked connections that are stale by the changes of several containers' ports. The kernel's table is
+    /// listed at most once for each family, which looks at every bucket of it. The kernel drops stale entries by itself
+    /// when a client falls silent, so a failure is logged, with the reference's text.
+    pub fn forget_flows(&mut self, all: &[StaleFlows]) {
+        if let Err(error) = delete(self, all) {
+            let containers: Vec<String> = all.iter().map(|stale| stale.container().to_string()).collect();
+            let (containers, details) = (containers.join(", "), error.details());
+            log::warn!("failed to delete stale UDP conntrack entries for {containers}: {error}: {details}");
+        }
     }
 }
 
-fn delete(host: &mut LinuxHost, stale: &StaleFlows) -> Result<(), Error> {
+fn delete(host: &mut LinuxHost, all: &[StaleFlows]) -> Result<(), Error> {
     let (mut conntrack, socket) = (Conntrack::open()?, host.socket(Ns::Host)?);
-    match TableSize::observe() {
-        Some(TableSize { entries: 0, .. }) => Ok(()),
-        Some(size) if delete_unseen(&mut conntrack, socket, stale, size)? => Ok(()),
-        Some(_) | None => delete_listed(&mut conntrack, socket, stale),
+    let size = TableSize::observe();
+    if size.is_some_and(|size| size.entries == 0) {
+        return Ok(());
     }
+    let mut listed = Vec::new();
+    for stale in all {
+        let is_deleted = size.map_or(Ok(false), |size| delete_unseen(&mut conntrack, socket, stale, size))?;
+        listed.extend((!is_deleted).then_some(stale));
+    }
+    for family in Family::ALL {
+        let of_family: Vec<_> = listed.iter().copied().filter(|stale| stale.family() == family).collect();
+        if let Some(filter) = StaleFlows::common_filter(&of_family) {
+            delete_listed(&mut conntrack, socket, &filter, &of_family)?;
+        }
+    }
+    Ok(())
 }
 
 /// Deletes by filters, if the kernel's filters can express what is stale and that is less work than listing all.
@@ -49,13 +64,19 @@ fn delete_unseen(
 }
 
 /// Lists the entries for all ports at once; each destination address is looked up once.
-fn delete_listed(conntrack: &mut Conntrack, socket: &mut Socket, stale: &StaleFlows) -> Result<(), Error> {
-    let possible =
-        conntrack.udp(&stale.filter(), |flow| stale.contain(flow, |_| Ok::<_, Infallible>(true)) == Ok(true))?;
+fn delete_listed(
+    conntrack: &mut Conntrack,
+    socket: &mut Socket,
+    filter: &FlowFilter,
+    all: &[&StaleFlows],
+) -> Result<(), Error> {
+    let may_be_stale =
+        |flow: &Flow| all.iter().any(|stale| stale.contain(flow, |_| Ok::<_, Infallible>(true)) == Ok(true));
+    let possible = conntrack.udp(filter, may_be_stale)?;
     let mut known: BTreeMap<IpAddr, bool> = BTreeMap::new();
     let mut unwanted = Vec::new();
     for entry in possible {
-        let is_local = |address| {
+        let mut is_local = |address| {
             if let Some(local) = known.get(&address) {
                 return Ok(*local);
             }
@@ -63,11 +84,14 @@ fn delete_listed(conntrack: &mut Conntrack, socket: &mut Socket, stale: &StaleFl
             known.insert(address, local);
             Ok::<_, NetlinkError>(local)
         };
-        if stale.contain(&entry.flow, is_local)? {
-            unwanted.push(entry);
+        for stale in all {
+            if stale.contain(&entry.flow, &mut is_local)? {
+                unwanted.push(entry);
+                break;
+            }
         }
     }
     conntrack.delete(&unwanted)?;
-    log::debug!("deleted {} stale UDP conntrack entries for {}", unwanted.len(), stale.container());
+    log::debug!("deleted {} stale UDP conntrack entries", unwanted.len());
     Ok(())
 }

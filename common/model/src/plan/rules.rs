@@ -1,9 +1,11 @@
-//! Combines the iptables rules of several plans into as few changes as possible.
+//! Combines the iptables rules of several plans into as few changes as possible, and their deletions of connections.
 //!
 //! The kernel checks the whole table at every change. If the rules of many containers were added one container after
-//! the other, the time would grow with the square of their number.
+//! the other, the time would grow with the square of their number. And it looks at every bucket of its table of
+//! connections for each list of them.
 
 use super::{Ns, Plan, Step};
+use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{Backend, Ruleset};
 
 impl Plan {
@@ -28,6 +30,20 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Takes the connections out of the plan that it lets the kernel forget.
+    pub fn take_flows(&mut self) -> Vec<StaleFlows> {
+        let mut flows = Vec::new();
+        self.steps.retain(|(_, step)| {
+            if let Step::ForgetFlows(stale) = step {
+                flows.push(stale.clone());
+            }
+            !matches!(step, Step::ForgetFlows(_))
+        });
+        flows
+    }
+}
+
 /// The rules of iptables that a step makes on the host. A change of nf_tables' own tables costs what it changes.
 fn host_rules(step: &Step) -> Option<&Ruleset> {
     let Step::EnsureRules { ns: Ns::Host, ruleset } = step else { return None };
@@ -40,6 +56,7 @@ mod tests {
     use cni_core::family::Family;
     use cni_core::names::ChainName;
     use cni_netfilter::RulePosition;
+    use cni_netfilter::flows::{PortChange, UdpPort};
     use cni_netfilter::iptables::{
         ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, OwnedChain, RulePlacement, SharedRule, Target,
     };
@@ -93,6 +110,17 @@ mod tests {
         let before = IptablesRuleset { position, ..ruleset(IptablesTable::Nat, "TWO") };
         let wanted = [back, before, after];
         assert_eq!(Plan::join_rules([plan(&wanted)].iter()), plan(&wanted));
+    }
+
+    #[test]
+    fn connections_to_be_forgotten_are_taken_out_and_the_other_steps_keep_their_order() {
+        let port = UdpPort { host_ip: None, port: 53, target: ([10, 88, 0, 5], 53).into() };
+        let stale = StaleFlows::new(PortChange::Restored, [10, 88, 0, 5].into(), vec![port]).expect("a port");
+        let mut whole = plan(&[ruleset(IptablesTable::Nat, "ONE")]);
+        whole.shared(Step::ForgetFlows(stale.clone()));
+        let [one, two] = ["ONE", "TWO"].map(|chain| ruleset(IptablesTable::Nat, chain));
+        whole.owned(Step::EnsureRules { ns: Ns::Host, ruleset: two.clone().into() });
+        assert_eq!((whole.take_flows(), whole), (vec![stale], plan(&[one, two])));
     }
 
     #[test]

@@ -213,3 +213,16 @@ fn connections_that_others_keep_are_not_stale() {
     let want = ["127.0.0.1:[8080] *", "127.0.0.1:[8081] *", "192.0.2.1:[8081] *"];
     assert_eq!(filters(&partly, &["127.0.0.1/32", "192.0.2.1/32"]), Some(want.map(str::to_owned).to_vec()));
 }
+
+#[test]
+fn one_filter_matches_what_several_changes_make_stale() {
+    assert_eq!(StaleFlows::common_filter(&[]), None);
+    let one = stale(PortChange::Unmapped, &[port(Some("192.0.2.1"), 53, "10.88.0.5:53")]);
+    let same_address = stale(PortChange::Unmapped, &[port(Some("192.0.2.1"), 52, "10.88.0.5:53")]);
+    let another = stale(PortChange::Restored, &[port(None, 54, "10.88.0.6:53"), port(None, 53, "10.88.0.6:54")]);
+    assert_eq!(StaleFlows::common_filter(&[&one]), Some(one.filter()));
+    let common = |ports: &[u16], to, led_to| FlowFilter { family: Family::V4, to, ports: ports.to_vec(), led_to };
+    let (host, container) = (Some(ip("192.0.2.1")), Some(ip("10.88.0.5")));
+    assert_eq!(StaleFlows::common_filter(&[&one, &same_address]), Some(common(&[52, 53], host, container)));
+    assert_eq!(StaleFlows::common_filter(&[&another, &one]), Some(common(&[53, 54], None, None)));
+}

@@ -128,15 +128,22 @@ impl<'a> Case<'a> {
     }
 
     /// The same, under the locks of the attachment and its network, which the host holds from now on. What is missing is
-    /// looked for again, since a DEL may have come before the lock.
+    /// looked for under them, since a DEL may have come before; and without them first unless something is expected to be
+    /// missing, so that a host with nothing to repair is not locked.
     ///
     /// # Errors
     /// As [`Case::find`], and when the locks do not become free.
-    pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
-        self.find(host)?;
+    pub fn find_locked(&self, is_expected: bool, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+        if is_expected {
+            self.enter(host)?;
+            self.must_be_kept(host)?;
+        } else {
+            self.find(host)?;
+        }
         exclusion::begin_repair(&self.cached.at, host)?;
         self.must_be_kept(host)?;
-        Ok(self.look(host))
+        let missing = self.look(host);
+        if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
 
     /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.

@@ -6,6 +6,7 @@
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_model::plan::Plan;
+use cni_netfilter::flows::StaleFlows;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
@@ -14,16 +15,31 @@ use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 
 /// So many attachments are repaired together: a DEL of the first of them may have to wait for the last.
-pub const MOST: usize = 32;
+pub const MOST: usize = 128;
 
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
 pub fn repair_together(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<RepairOutcome> {
-    let found: Vec<_> = cases.iter().map(|case| case.find_locked(host)).collect();
+    let found = find_all(cases, host);
     let joined = Joined::make(found.iter().flatten(), host);
+    let mut flows = Vec::new();
     let finish = |(case, found): (&&Case<'_>, Result<Missing, RepairOutcome>)| {
-        found.map_or_else(|outcome| outcome, |missing| finish(case, missing, joined, host))
+        found.map_or_else(|outcome| outcome, |missing| finish(case, missing, joined, &mut flows, host))
     };
-    cases.iter().zip(found).map(finish).collect()
+    let outcomes = cases.iter().zip(found).map(finish).collect();
+    if !flows.is_empty() {
+        host.forget_flows(&flows);
+    }
+    outcomes
+}
+
+/// What is missing of each. Where something is missing of one, it is expected of the next.
+fn find_all(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<Result<Missing, RepairOutcome>> {
+    let mut found: Vec<Result<Missing, RepairOutcome>> = Vec::with_capacity(cases.len());
+    for case in cases {
+        let is_expected = found.last().is_some_and(Result::is_ok);
+        found.push(case.find_locked(is_expected, host));
+    }
+    found
 }
 
 /// Whether the rules of all are there already.
@@ -81,8 +97,14 @@ fn left_of(found: Missing, case: &Case<'_>, joined: Joined, host: &mut LinuxHost
 
 /// Does for an attachment what is left to do. A failure does not stop the rest. If the attachment is being deleted in the
 /// meantime, by plugins that do not know of the lock, everything is undone, and what their DEL could not remove because of
-/// it goes too: a chain that it had emptied has led somewhere again.
-fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost) -> RepairOutcome {
+/// it goes too: a chain that it had emptied has led somewhere again. The connections that are stale by then are added to `flows`.
+fn finish(
+    case: &Case<'_>,
+    found: Missing,
+    joined: Joined,
+    flows: &mut Vec<StaleFlows>,
+    host: &mut LinuxHost,
+) -> RepairOutcome {
     let made = found.parts.iter().filter(|(_, part)| joined.has(part));
     let mut plugins: Vec<String> = made.map(|(plugin, _)| (*plugin).to_owned()).collect();
     if let Err(outcome) = case.enter(host) {
@@ -91,15 +113,22 @@ fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost)
     let (todo, mut failures) = left_of(found, case, joined, host);
     plugins.extend(todo.iter().map(|(named, _)| named.plugin.clone()));
     let mut journal = Journal::new(host);
-    let mut repaired = Vec::new();
-    for (named, plan) in todo {
+    let (mut repaired, mut stale) = (Vec::new(), Vec::new());
+    for (named, mut plan) in todo {
+        let taken = plan.take_flows();
         match journal.apply(&plan) {
-            Ok(()) => repaired.push(named),
+            Ok(()) => {
+                repaired.push(named);
+                stale.extend(taken);
+            }
             Err(error) => failures.push(error),
         }
     }
     match case.lost(journal.host()) {
-        Ok(None) => journal.commit(),
+        Ok(None) => {
+            journal.commit();
+            flows.extend(stale);
+        }
         Ok(Some(why)) => {
             let error = journal.rollback(RepairError::Deleted.into());
             if !error.details().is_empty() {

@@ -17,7 +17,7 @@ use cni_conformance::plugins::ALL;
 use cni_repo::top;
 use serde_json::Value;
 
-const LIMIT: Limit = Limit::Fail(Duration::from_secs(240));
+const LIMIT: Limit = Limit::Fail(Duration::from_secs(900));
 
 /// A moment, for packages that are made now and later.
 const EPOCH: &str = "1700000000";

@@ -8,7 +8,7 @@ use crate::{Chain, Namespace, Network, Outcome, Sandbox, State};
 /// creation.
 pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec<String> {
     // The reference keeps nothing of the chains.
-    let state = State::capture(sandbox, containers).without("cache");
+    let state = State::capture(sandbox, containers).without("handles");
     let mut lines = of_tables(state.lines());
     for namespace in [sandbox.host()].into_iter().chain(containers.iter().copied()) {
         lines.extend(details(namespace));

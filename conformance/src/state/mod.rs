@@ -23,8 +23,8 @@ pub struct State {
     sections: BTreeMap<String, Vec<String>>,
 }
 
-/// The plugins' cache of long chains.
-const CACHE: &str = "/run/cni/.cni-plugins-rs/chains";
+/// The plugins' notes of handles of rules: which there are depends on what was listed last.
+const HANDLES: &str = "/run/cni/.cni-plugins-rs/handles";
 
 impl State {
     /// Takes a snapshot of the host and of the given containers.
@@ -38,9 +38,9 @@ impl State {
             sections.insert(format!("{} settings", namespace.name()), settings::read(namespace));
         }
         sections.extend(rules::read(sandbox));
-        let (cached, files) = files::read().into_iter().partition(|line| line.contains(CACHE));
+        let (handles, files) = files::read().into_iter().partition(|line| line.contains(HANDLES));
         sections.insert("files".to_owned(), files);
-        sections.insert("cache".to_owned(), cached);
+        sections.insert("handles".to_owned(), handles);
         Self { sections }
     }
 

@@ -3,13 +3,14 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and decoded from those that any program
 //! wrote. [`xt`] does the same for the rules of iptables-nft.
 
-#[cfg(feature = "fuzz")]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod bytes;
 pub mod compile;
 mod decompile;
 pub mod instruction;
 pub mod listing;
 pub mod message;
+pub mod prefilter;
 pub mod request;
 pub mod set;
 pub mod trace;

@@ -16,7 +16,7 @@ use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
+    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
 };
 use cni_netfilter::nftables::Nftables;
 
@@ -171,9 +171,15 @@ impl Iptables for AutoIptables {
         table: IptablesTable,
         chain: &ChainName,
         rules: &[&IptablesRule],
-    ) -> Option<Vec<Vec<usize>>> {
-        let is_native = self.is_in_nftables(family);
-        is_native.then(|| NativeIptables::new(self.kernel.connection()).places(family, table, chain, rules))?
+    ) -> Result<RulePlaces, IptablesError> {
+        if self.is_in_nftables(family)
+            && let Native::Done(places) =
+                NativeIptables::new(self.kernel.connection()).places(family, table, chain, rules)
+        {
+            return Ok(places);
+        }
+        let listed = self.list(family, table, chain)?.unwrap_or_default();
+        Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {

@@ -5,13 +5,12 @@
 //! fill the socket, so that the next answer is lost.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::cache::{CachedChain, CachedRule, ChainCache, ChangeLock, ChangedChain, LONG, TouchedChain};
+use super::handles::RuleHandles;
 use crate::latecomer::LatecomerLock;
 use cni_kernel::netlink::{Cause, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
@@ -24,22 +23,19 @@ use cni_kernel::nftables::request::ChangeMessage;
 pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
-    cache: ChainCache,
+    handles: RuleHandles,
 }
 
 impl NftConnection {
     /// Opens nothing yet.
     pub(crate) fn new(scope: NetnsScope) -> Self {
-        let cache = match scope {
-            NetnsScope::Current => ChainCache::new(),
-            NetnsScope::Other(_) => ChainCache::none(),
-        };
-        Self { scope, socket: None, cache }
+        let handles = RuleHandles::new(&scope);
+        Self { scope, socket: None, handles }
     }
 
-    /// The cached long chains of the namespace.
-    pub(crate) const fn cache(&mut self) -> &mut ChainCache {
-        &mut self.cache
+    /// The remembered handles of rules.
+    pub(crate) const fn handles(&mut self) -> &mut RuleHandles {
+        &mut self.handles
     }
 
     /// Whether the object of a question exists.
@@ -98,47 +94,6 @@ impl NftConnection {
         done.map(|()| made)
     }
 
-    /// A chain, if the cache knows all that it holds. Without a cache the kernel is not asked.
-    pub(crate) fn cached(&mut self, chain: &ChainId) -> Result<Option<Arc<CachedChain>>, Cause> {
-        if !self.cache.is_in_use() {
-            return Ok(None);
-        }
-        let now = self.generation()?;
-        Ok(self.cache.complete(chain, now))
-    }
-
-    /// Puts a chain into the cache that was read whole after a generation, if it is long.
-    pub(crate) fn remember(&mut self, chain: &ChainId, rules: Vec<CachedRule>, read_in: Generation) {
-        if rules.len() <= LONG {
-            self.cache.forget(chain);
-        } else if self.generation().ok() == Some(read_in) {
-            self.cache.remember(chain, rules, read_in, || self.socket.as_mut().and_then(generation));
-        }
-    }
-
-    /// Records a batch that was carried out on a generation, and the state of the chains that it touched; `None` for a
-    /// chain that was not cached. Without the lock there was no cache before the batch; if there is one now, it does
-    /// not know of the batch.
-    pub(crate) fn committed(
-        &mut self,
-        turn: Option<&ChangeLock>,
-        since: Option<Generation>,
-        touched: Vec<TouchedChain>,
-    ) {
-        if let (Some(turn), Some(since)) = (turn, since) {
-            let changed = touched.into_iter().filter_map(|(chain, changed)| Some((chain, changed?)));
-            return self.cache.committed(turn, since, changed.collect());
-        }
-        for (chain, changed) in touched {
-            match (changed, since) {
-                (Some(ChangedChain::Holds { rules, complete: true }), Some(since)) => {
-                    self.remember(&chain, rules, since.next());
-                }
-                (Some(ChangedChain::Holds { .. } | ChangedChain::Forgotten) | None, _) => self.cache.forget(&chain),
-            }
-        }
-    }
-
     /// Lets no other of these plugins compete, after others have changed something in between.
     pub(crate) fn come_late(&self) -> LatecomerLock {
         LatecomerLock::take(&self.scope)
@@ -162,8 +117,4 @@ impl NftConnection {
             }
         }
     }
-}
-
-fn generation(socket: &mut Socket) -> Option<Generation> {
-    socket.ask(message::get_generation(), listing::read_generation).ok()
 }

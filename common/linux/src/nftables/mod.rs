@@ -3,10 +3,8 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and decoded from those that any program
 //! wrote. `nft` itself is started only for conditions that a user has written in its language.
 
-pub(crate) mod cache;
 pub(crate) mod connection;
-mod drafts;
-mod line;
+pub(crate) mod handles;
 mod script;
 
 use std::env;
@@ -14,23 +12,19 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, RuleSelection, SetElements, Transaction,
-    TransactionError, WantedRules,
+    ChainId, Generation, ListedRule, NftChange, NftRule, Nftables, NftablesError, RuleSelection, SetElements,
+    Transaction, TransactionError, WantedRules,
 };
 use netlink_packet_core::NLM_F_ECHO;
 
 use crate::latecomer::LatecomerLock;
-use cache::CachedRule;
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::netns::NetnsScope;
+use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::request::ChangeMessage;
 use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
-use drafts::ChainDrafts;
-use line::WantedLines;
-
-/// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
-const FEW: usize = 64;
+use handles::FEW;
 
 /// The nf_tables of a network namespace.
 #[derive(Debug)]
@@ -61,35 +55,51 @@ impl NetlinkNftables {
         Self { connection: NftConnection::new(scope.clone()), scope, ..self }
     }
 
-    /// The selected rules of a chain, if the cache knows all of them. The kernel is asked for rules that are only
-    /// partly cached.
-    fn known(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
-        let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let (family, wanted) = (chain.table.family, WantedLines::new(meant));
-        let (mut known, mut asked) = (Vec::new(), 0);
-        for CachedRule { handle, text } in cached.rules.iter().filter(|rule| wanted.hold(&rule.text)) {
-            if let Some(rule) = wanted.rule(text) {
-                known.push(ListedRule::of(rule, *handle));
-                continue;
-            }
-            asked += 1;
-            if asked > FEW {
-                return Ok(None);
-            }
-            let found = self.connection.rule(chain, *handle, |payload| listing::read_rule(family, payload))?;
-            match found.filter(|rule| line::of_listed(family, rule) == **text) {
-                Some(rule) => known.push(rule),
-                None => return Ok(None),
-            }
+    /// The selected rules, if they are selected by all that they say, and the kernel shows each at its remembered handle.
+    fn remembered(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
+        let rules: Option<Vec<&[NftRule]>> = meant.iter().map(RuleSelection::listed).collect();
+        let rules = rules.map(|rules| rules.concat()).filter(|rules| (1..=FEW).contains(&rules.len()));
+        let mut found = Vec::new();
+        for rule in rules.iter().flatten() {
+            let handle = self.connection.handles().find(chain, &rule.to_string());
+            let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
+            let shown = handle.map_or(Ok(None), |handle| self.connection.rule(chain, handle, read))?;
+            let Some(shown) = shown.filter(|shown| shown.is(rule)) else { return Ok(None) };
+            found.push(shown);
         }
-        Ok(Some(known))
+        Ok(rules.map(|_| found))
     }
 
-    /// The numbers of the rules of a chain that are meant, if the cache knows all of them.
-    fn known_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, Cause> {
-        let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let wanted = WantedLines::new(meant);
-        Ok(Some(cached.rules.iter().filter(|rule| wanted.hold(&rule.text)).map(|rule| rule.handle).collect()))
+    /// The selected rules from a listing of the chain; `None` if it does not exist. Others are passed over undecoded.
+    fn select(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
+        if !self.connection.exists(message::get_chain(chain))? {
+            return Ok(None);
+        }
+        if meant.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let (family, prefilter, wanted) =
+            (chain.table.family, RulePrefilter::of_selections(meant), WantedRules::new(meant));
+        let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| listing::read_rule(family, payload)));
+        let listed = self.connection.rules(chain, read)?;
+        let length = listed.len();
+        let mut found: Vec<ListedRule> = listed.into_iter().flatten().flatten().collect();
+        found.retain(|rule| wanted.hold(family, rule));
+        let copies = |rule: &NftRule| {
+            let copies = found.iter().filter(|found| found.is(rule));
+            (rule.to_string(), copies.map(|found| found.handle).collect())
+        };
+        let rules: Vec<_> = meant.iter().filter_map(RuleSelection::listed).flatten().take(FEW).map(copies).collect();
+        self.connection.handles().learn(chain, length - found.len(), &rules);
+        Ok(Some(found))
+    }
+
+    /// Whether the handle of a rule that a transaction adds is remembered: not in a chain that the transaction fills.
+    fn is_remembered(&mut self, transaction: &Transaction, op: &NftChange) -> bool {
+        let fills = |chain: &ChainId| {
+            transaction.ops.iter().any(|op| matches!(op, NftChange::FlushChain(filled) if filled == chain))
+        };
+        op.added_rule().is_some_and(|rule| self.connection.handles().are_kept() && !fills(&rule.chain))
     }
 
     /// The connection, which the tables of iptables can share.
@@ -107,39 +117,28 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
-        let before = self.connection.generation().ok();
         if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
-            self.connection.cache().forget(chain);
             return Ok(None);
         }
-        let family = chain.table.family;
-        let rules = self.connection.rules(chain, |payload| listing::read_rule(family, payload)).map_err(failed)?;
-        if let Some(before) = before {
-            let cached =
-                |rule: &ListedRule| CachedRule { handle: rule.handle, text: line::of_listed(family, rule).into() };
-            self.connection.remember(chain, rules.iter().map(cached).collect(), before);
-        }
-        Ok(Some(rules))
+        let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
+        self.connection.rules(chain, read).map(Some).map_err(failed)
     }
 
     fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
-        let known = self.known(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
-        let rules = match known {
-            Some(known) => Some(known),
-            None => self.list(chain)?,
-        };
-        let meant = WantedRules::new(meant);
-        let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
-        Ok(rules.map(|rules| rules.into_iter().filter(is_meant).collect()))
+        let failed = |cause| unreadable(format!("list chain {chain}"), cause);
+        match self.remembered(chain, meant).map_err(failed)? {
+            Some(rules) => Ok(Some(rules)),
+            None => self.select(chain, meant).map_err(failed),
+        }
     }
 
     fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
-        let known =
-            self.known_handles(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
-        match known {
-            Some(known) => Ok(Some(known)),
-            None => Ok(self.find(chain, meant)?.map(|rules| rules.iter().map(|rule| rule.handle).collect())),
+        let found = self.select(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
+        // They are about to be deleted.
+        for rule in found.iter().flatten().filter_map(|rule| rule.to_rule(chain)) {
+            self.connection.handles().forget(chain, &rule.to_string());
         }
+        Ok(found.map(|found| found.iter().map(|rule| rule.handle).collect()))
     }
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
@@ -166,15 +165,11 @@ impl Nftables for NetlinkNftables {
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
-        let turn = self.connection.cache().turn();
-        let since = match (transaction.since, &turn) {
-            (None, Some(_)) => Some(self.generation().map_err(TransactionError::Failed)?),
-            (since, _) => since,
-        };
-        let mut drafts = ChainDrafts::new(since.filter(|_| turn.is_some()));
         let (mut changes, mut origins): (Vec<ChangeMessage>, Vec<&NftChange>) = Default::default();
+        let mut remembered = 0;
         for (op, mut requests) in transaction.ops.iter().zip(requests) {
-            if drafts.take(self.connection.cache(), op, changes.len()) {
+            if remembered < FEW && self.is_remembered(transaction, op) {
+                remembered += 1;
                 requests.iter_mut().for_each(|(_, flags)| *flags |= NLM_F_ECHO);
             }
             origins.extend(requests.iter().map(|_| op));
@@ -183,24 +178,17 @@ impl Nftables for NetlinkNftables {
         if changes.is_empty() {
             return Ok(());
         }
-        let done = self.connection.batch(since, changes);
+        let done = self.connection.batch(transaction.since, changes);
         self.late = match &done {
-            // Who has a turn comes late only after somebody else's change.
-            Err(refused) if refused.is_late() && turn.is_none() => {
-                self.late.take().or_else(|| Some(self.connection.come_late()))
-            }
+            Err(refused) if refused.is_late() => self.late.take().or_else(|| Some(self.connection.come_late())),
             Ok(_) | Err(_) => None,
         };
-        let made = match done {
-            Ok(made) => made,
-            Err(refused) => {
-                if !refused.is_late() {
-                    drafts.forget(self.connection.cache());
-                }
-                return Err(refusal(refused, &origins));
+        let made = done.map_err(|refused| refusal(refused, &origins))?;
+        for (change, op) in origins.iter().enumerate() {
+            if let Some((rule, handle)) = op.added_rule().zip(made.get(&change)) {
+                self.connection.handles().keep(&rule.chain, &rule.to_string(), *handle);
             }
-        };
-        self.connection.committed(turn.as_ref(), since, drafts.into_touched(&made));
+        }
         Ok(())
     }
 }

@@ -14,7 +14,9 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_kernel::netns::NetnsScope;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
-use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock};
+use cni_netfilter::iptables::{
+    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
+};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
@@ -74,6 +76,16 @@ impl Iptables for FlavourIptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         self.inner().list(family, table, chain)
+    }
+
+    fn places(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+        rules: &[&IptablesRule],
+    ) -> Result<RulePlaces, IptablesError> {
+        self.inner().places(family, table, chain, rules)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {

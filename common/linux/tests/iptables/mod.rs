@@ -1,7 +1,7 @@
 //! The packet filter against the real kernel: both flavours of iptables, both families, each test in
 //! namespaces of its own. `iptables -S` is the witness.
 
-mod cache;
+mod handles;
 mod host;
 mod native;
 mod wanted;

@@ -144,8 +144,8 @@ fn those_who_come_too_late_go_one_by_one_without_the_programs() {
     });
 }
 
-/// The kernel tells of the rules that it makes in a chain that is cached, and a socket holds no more than some hundreds of
-/// such messages.
+/// The kernel reports the handles of rules that are remembered, and a socket holds no more than some hundreds of such
+/// messages.
 #[test]
 fn many_rules_of_a_chain_that_is_known_are_made_again_at_once() {
     on(Flavour::Native, |host| {

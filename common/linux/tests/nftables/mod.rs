@@ -1,6 +1,6 @@
 //! nf_tables against the real kernel, each test in namespaces of its own. `nft` is the witness.
 
-mod cache;
+mod handles;
 mod host;
 mod sets;
 mod wanted;

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use super::batch::Batch;
 use super::error::{BatchError, IptablesError};
+use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -31,16 +32,19 @@ pub trait Iptables {
         self.list(family, table, chain)
     }
 
-    /// Returns the positions of each copy of some rules in their chain, counted from 0, if they are known without
-    /// reading the whole chain.
+    /// The positions of all copies of some rules in their chain, counted from 0.
+    ///
+    /// # Errors
+    /// When the chain cannot be read, which is never treated as absence.
     fn places(
         &mut self,
-        _family: Family,
-        _table: IptablesTable,
-        _chain: &ChainName,
-        _rules: &[&IptablesRule],
-    ) -> Option<Vec<Vec<usize>>> {
-        None
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+        rules: &[&IptablesRule],
+    ) -> Result<RulePlaces, IptablesError> {
+        let listed = self.look(family, table, chain)?.unwrap_or_default();
+        Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 
     /// Carries out a batch, completely or not at all.

@@ -25,6 +25,21 @@ pub enum BatchLine {
 }
 
 impl BatchLine {
+    /// The rule that the line requires or deletes.
+    pub const fn existing_rule(&self) -> Option<&IptablesRule> {
+        match self {
+            Self::Require(rule) | Self::Delete(rule) => Some(rule),
+            Self::CreateChain(_) | Self::EmptyChain(_) | Self::DeleteChain(_) | Self::Insert(_) | Self::Append(_) => {
+                None
+            }
+        }
+    }
+
+    /// Whether the line makes or empties a chain.
+    pub fn fills(&self, chain: &ChainName) -> bool {
+        matches!(self, Self::CreateChain(own) | Self::EmptyChain(own) if own == chain)
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Require(rule) => format!("-C {}", rule.specification()),

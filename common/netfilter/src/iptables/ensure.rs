@@ -16,10 +16,9 @@ use super::change::{
 };
 use super::error::{BatchError, IptablesError};
 use super::owned::OwnedState;
-use super::place::RulePlaces;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
-use super::seen::SeenChains;
+use super::seen::{SeenChains, find_places};
 use crate::position::RulePosition;
 use crate::undo::ReplacementUndo;
 use cni_core::names::ChainName;
@@ -150,7 +149,7 @@ impl<'a> BatchDraft<'a> {
             want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
-        let places = RulePlaces::find(tables, want.family, want.table, &want.rules)?;
+        let places = find_places(tables, want.family, want.table, &want.rules)?;
         want.rules.iter().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
         Ok(Some(draft))
     }
@@ -323,7 +322,7 @@ pub(super) fn out_of_order<'a>(
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
-    let places = RulePlaces::find(tables, want.family, want.table, both)?;
+    let places = find_places(tables, want.family, want.table, both)?;
     Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 

@@ -7,9 +7,8 @@ use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::out_of_order;
 use super::error::{BatchError, IptablesError};
-use super::place::RulePlaces;
 use super::rule::IptablesRule;
-use super::seen::SeenChains;
+use super::seen::{SeenChains, find_places};
 use cni_core::names::ChainName;
 
 /// The first wanted rule that does not exist, or that is after a rule that it must precede; `None` if all are in order.
@@ -25,7 +24,7 @@ pub fn missing<'a>(
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
     }
-    let places = RulePlaces::find(tables, want.family, want.table, rules.iter().copied())?;
+    let places = find_places(tables, want.family, want.table, rules.iter().copied())?;
     for rule in rules {
         // A user's own text may look different in a listing, so only the condition can decide.
         if places.copies(rule) == 0 && !holds(tables, want, &[rule])? {

@@ -30,6 +30,7 @@ pub use change::{
 pub use ensure::{ensure, undo};
 pub use error::{BatchError, BatchRefusal, IptablesError};
 pub use missing::missing;
+pub use place::RulePlaces;
 pub use remove::remove;
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};
 pub use stale::stale;

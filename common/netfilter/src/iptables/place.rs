@@ -1,39 +1,29 @@
 //! The positions of rules in their chains, at the moment of reading.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::backend::Iptables;
-use super::error::IptablesError;
-use super::rule::{IptablesRule, IptablesTable};
-use super::seen::SeenChains;
-use cni_core::family::Family;
-use cni_core::names::ChainName;
+use super::rule::IptablesRule;
 
-/// The places of the rules that were asked for.
-pub(super) struct RulePlaces(HashMap<IptablesRule, Vec<usize>>);
+/// The positions of all copies of some rules.
+#[derive(Debug, Default)]
+pub struct RulePlaces(HashMap<IptablesRule, Vec<usize>>);
 
 impl RulePlaces {
-    /// Looks rules up. A chain is read whole only where it is not known already.
-    pub(super) fn find<'a>(
-        tables: &mut dyn Iptables,
-        family: Family,
-        table: IptablesTable,
-        rules: impl IntoIterator<Item = &'a IptablesRule>,
-    ) -> Result<Self, IptablesError> {
-        let mut chains: BTreeMap<&ChainName, Vec<&IptablesRule>> = BTreeMap::new();
-        rules.into_iter().for_each(|rule| chains.entry(&rule.chain).or_default().push(rule));
-        let mut found = HashMap::new();
-        for (chain, rules) in chains {
-            let places = match tables.places(family, table, chain, &rules) {
-                Some(known) => known,
-                None => {
-                    let seen = SeenChains::observe(tables, family, table, [chain])?;
-                    rules.iter().map(|rule| seen.places(rule)).collect()
-                }
-            };
-            found.extend(rules.into_iter().map(IptablesRule::canonical).zip(places));
+    /// The positions of some rules among listed ones.
+    pub fn among(listed: impl IntoIterator<Item = (usize, IptablesRule)>, rules: &[&IptablesRule]) -> Self {
+        let mut places: HashMap<IptablesRule, Vec<usize>> =
+            rules.iter().map(|rule| (rule.canonical(), Vec::new())).collect();
+        for (place, rule) in listed {
+            if let Some(places) = places.get_mut(&rule) {
+                places.push(place);
+            }
         }
-        Ok(Self(found))
+        Self(places)
+    }
+
+    /// Takes in the positions of rules of another chain.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 
     /// The number of copies of a rule.

@@ -10,9 +10,8 @@ use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, JumpRemoval, OwnedChainRef};
 use super::error::{BatchError, BatchRefusal, IptablesError};
-use super::place::RulePlaces;
 use super::rule::IptablesRule;
-use super::seen::SeenChains;
+use super::seen::{SeenChains, find_places};
 use cni_core::names::ChainName;
 
 /// How often a change is tried if other programs change the same chains in between.
@@ -83,7 +82,7 @@ fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), Ip
 /// The lines that delete every copy of the unwanted rules, if no chain is removed.
 fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, IptablesError> {
     let IptablesRemoval { family, table, rules, .. } = unwanted;
-    let places = RulePlaces::find(tables, *family, *table, rules)?;
+    let places = find_places(tables, *family, *table, rules)?;
     let mut listed = HashSet::new();
     let once = rules.iter().map(IptablesRule::canonical).filter(|rule| listed.insert(rule.clone()));
     Ok(once.flat_map(|rule| std::iter::repeat_n(BatchLine::Delete(rule.clone()), places.copies(&rule))).collect())

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::backend::Iptables;
 use super::error::IptablesError;
+use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -113,4 +114,20 @@ impl SeenChains {
     fn chain(&self, chain: &ChainName) -> Option<&SeenChain> {
         self.0.get(chain).and_then(Option::as_ref)
     }
+}
+
+/// Looks rules up in their chains, of which no more is read than needed.
+pub(super) fn find_places<'a>(
+    tables: &mut dyn Iptables,
+    family: Family,
+    table: IptablesTable,
+    rules: impl IntoIterator<Item = &'a IptablesRule>,
+) -> Result<RulePlaces, IptablesError> {
+    let mut chains: BTreeMap<&ChainName, Vec<&IptablesRule>> = BTreeMap::new();
+    rules.into_iter().for_each(|rule| chains.entry(&rule.chain).or_default().push(rule));
+    let mut found = RulePlaces::default();
+    for (chain, rules) in chains {
+        found.extend(tables.places(family, table, chain, &rules)?);
+    }
+    Ok(found)
 }

@@ -122,6 +122,16 @@ pub struct NftRemoval {
     pub chains: Vec<ChainId>,
 }
 
+impl RuleSelection {
+    /// The rules that are selected by all that they say; `None` for those that have a tag.
+    pub fn listed(&self) -> Option<&[NftRule]> {
+        match self {
+            Self::Listed(rules) => Some(rules),
+            Self::Tagged(_) => None,
+        }
+    }
+}
+
 impl RuleTag {
     /// Whether a rule has the tag.
     pub fn is_on(&self, rule: &ListedRule) -> bool {

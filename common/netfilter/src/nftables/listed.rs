@@ -18,14 +18,8 @@ pub struct ListedRule {
 }
 
 impl ListedRule {
-    /// A rule that is known to exist with a handle.
-    pub fn of(rule: &NftRule, handle: u64) -> Self {
-        let comment = rule.comment.as_ref().map(ToString::to_string);
-        Self { handle, comment, expressions: Some(rule.expressions.clone()) }
-    }
-
     /// The rule as it can be made again in a chain; `None` for one that holds a part without a type here.
-    pub(super) fn to_rule(&self, chain: &ChainId) -> Option<NftRule> {
+    pub fn to_rule(&self, chain: &ChainId) -> Option<NftRule> {
         let rule = NftRule::new(chain.clone(), self.expressions.clone()?);
         match self.comment.as_deref() {
             Some(comment) => Some(rule.with_comment(NftComment::parse(comment).ok()?)),
@@ -124,11 +118,16 @@ mod tests {
         NftRule::new(chain(), [from("10.0.0.1/8")].into_iter().chain(condition).chain(port).collect())
     }
 
+    fn listed(rule: &NftRule) -> ListedRule {
+        let comment = rule.comment.as_ref().map(ToString::to_string);
+        ListedRule { handle: 1, comment, expressions: Some(rule.expressions.clone()) }
+    }
+
     #[test]
     fn only_the_words_may_differ() {
         let wanted = rule(vec![Expression::Raw(vec!["ip saddr 192.0.2.1/32".to_owned()])]);
         let owned = |rule: NftRule| rule.with_comment(NftComment::cut("ctr1"));
-        let is = |found: NftRule| ListedRule::of(&found, 1).is_in_other_words(&wanted);
+        let is = |found: NftRule| listed(&found).is_in_other_words(&wanted);
         assert!(is(rule(vec![from("192.0.2.1/32")])));
         assert!(is(rule(vec![from("192.0.2.1/32"), Expression::LocalDestination])));
         assert!(!is(rule(Vec::new())));
@@ -144,6 +143,6 @@ mod tests {
         found.expressions.pop();
         assert!(!is(found));
         // Where a rule has no words, only its own text counts.
-        assert!(!ListedRule::of(&rule(vec![from("192.0.2.1/32")]), 1).is_in_other_words(&rule(Vec::new())));
+        assert!(!listed(&rule(vec![from("192.0.2.1/32")])).is_in_other_words(&rule(Vec::new())));
     }
 }

@@ -32,7 +32,6 @@ pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};
 pub use object::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, TableFamily, TableId};
 pub use remove::remove;
-pub use render::text;
 pub use rule::{Direction, Equality, Expression, NftRule, PacketEnd, Verdict};
 pub use set::{Set, SetElements, SetId};
 pub use transaction::{Generation, NftChange, Transaction};

@@ -43,18 +43,6 @@ pub struct Transaction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub u32);
 
-impl Generation {
-    /// The state that the next transaction makes. The kernel leaves out 0 (`nf_tables_commit` in
-    /// `net/netfilter/nf_tables_api.c`).
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self.0.wrapping_add(1) {
-            0 => Self(1),
-            next => Self(next),
-        }
-    }
-}
-
 impl From<Vec<NftChange>> for Transaction {
     fn from(ops: Vec<NftChange>) -> Self {
         Self { ops, since: None }

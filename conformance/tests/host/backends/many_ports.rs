@@ -49,8 +49,8 @@ fn one_backend(backend: Backend) -> String {
 }
 
 fn a_second_add_changes_nothing(world: &World, guest: &Guest) {
-    // What is known of long chains is another with every look at them.
-    let state = || world.state().without("cache");
+    // Which handles of rules are remembered depends on what was listed last.
+    let state = || world.state().without("handles");
     let before = state();
     let result = guest.attachment.result.as_ref();
     world.runtime().invocation(Verb::Add, "portmap", &guest.attachment, result).run().expect_success();

@@ -8,7 +8,7 @@ use netlink_packet_netfilter::nftables::{ExpressionAttribute, Expressions, ListA
 
 use super::listing::RawRule;
 
-#[cfg(feature = "fuzz")]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod bytes;
 mod decode;
 mod encode;

@@ -1,6 +1,7 @@
 //! Rules there and back, and bytes that nobody has written.
 
 use super::*;
+use crate::nftables::prefilter::RulePrefilter;
 use cni_core::cidr::Cidr;
 use cni_core::names::{Comment, IfName};
 use cni_netfilter::Proto;
@@ -103,6 +104,13 @@ proptest! {
         let has_words = rule.matches.iter().any(|part| matches!(part, Match::Raw(_))) || matches!(rule.target, Target::Raw(_));
         let read = read_back(family, &rule);
         prop_assert_eq!(read, Some(rule).filter(|_| !has_words));
+    }
+
+    #[test]
+    fn no_wanted_rule_is_passed_over((family, rule) in rule()) {
+        if let Some(payload) = bytes::written(family, 7, &rule.canonical()) {
+            prop_assert!(RulePrefilter::of_rules(&[&rule]).passes(&payload));
+        }
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::IptablesTable;
+use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftName, Policy, TableId};
 
 use crate::nftables::connection::NftConnection;
+use crate::nftables::handles::FEW;
 use cni_kernel::netlink::Cause;
 use cni_kernel::nftables::message;
+use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
 /// The chain as nf_tables know it.
@@ -59,6 +61,53 @@ pub(super) fn numbered(
     let found = connection.rules(id, |payload| Some(read_rule(family, chain, payload)));
     let rules: Option<Vec<NumberedRule>> = found.map_err(|cause| unreadable(id, &cause))?.into_iter().collect();
     rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
+}
+
+/// A listing in which only rules were decoded that may be wanted, each at its position.
+pub(super) struct PartialListing {
+    /// The number of rules of the chain.
+    pub(super) length: usize,
+    /// The decoded rules with their positions, counted from 0.
+    pub(super) rules: Vec<(usize, NumberedRule)>,
+}
+
+impl PartialListing {
+    /// Remembers the handles of some rules.
+    pub(super) fn remember(&self, connection: &mut NftConnection, id: &ChainId, rules: &[&IptablesRule]) {
+        let of = |rule: &&IptablesRule| {
+            let canonical = rule.canonical();
+            let copies = self.rules.iter().filter(|(_, (_, found))| *found == canonical);
+            (text(&canonical), copies.map(|(_, (handle, _))| *handle).collect())
+        };
+        let found: Vec<(String, Vec<u64>)> = rules.iter().take(FEW).map(of).collect();
+        connection.handles().learn(id, self.length.saturating_sub(rules.len()), &found);
+    }
+}
+
+/// Lists a chain, as far as it may hold copies of some rules; without rules if it does not exist.
+pub(super) fn partly_numbered(
+    connection: &mut NftConnection,
+    family: Family,
+    id: &ChainId,
+    chain: &ChainName,
+    rules: &[&IptablesRule],
+) -> Result<PartialListing, String> {
+    if !exists(connection, id)? {
+        return Ok(PartialListing { length: 0, rules: Vec::new() });
+    }
+    let prefilter = RulePrefilter::of_rules(rules);
+    let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| read_rule(family, chain, payload)));
+    let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?;
+    let length = listed.len();
+    let decoded = listed.into_iter().enumerate().filter_map(|(place, rule)| Some((place, rule?)));
+    let rules: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();
+    let rules = rules.ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))?;
+    Ok(PartialListing { length, rules })
+}
+
+/// The text by which the handle of a rule is remembered.
+pub(super) fn text(rule: &IptablesRule) -> String {
+    rule.canonical().specification()
 }
 
 fn unreadable(id: &ChainId, cause: &Cause) -> String {

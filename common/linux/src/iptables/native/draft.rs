@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::{ChainId, Generation, TableFamily};
+use cni_netfilter::nftables::{ChainId, TableFamily};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttribute, RuleMessage};
 
 use super::chain::{builtin, chain_id, exists, is_builtin};
 use super::view::ChainView;
-use crate::nftables::cache::{CachedRule, ChangedChain, TouchedChain};
 use crate::nftables::connection::NftConnection;
 use cni_kernel::nftables::instruction::{be32, nested};
 use cni_kernel::nftables::message;
@@ -26,7 +25,7 @@ pub(super) struct MessageDraft<'a> {
     family: Family,
     table: IptablesTable,
     connection: &'a mut NftConnection,
-    since: Generation,
+    lines: &'a [BatchLine],
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
@@ -48,19 +47,10 @@ pub(super) struct BatchMessages {
 }
 
 impl BatchMessages {
-    /// The long chains that were read whole for a batch that changes nothing.
-    pub(super) fn listed_chains(self) -> impl Iterator<Item = (ChainId, Vec<CachedRule>)> {
-        self.touched_chains(HashMap::new()).into_iter().filter_map(|(id, chain)| match chain {
-            Some(ChangedChain::Holds { rules, complete: true }) => Some((id, rules)),
-            Some(ChangedChain::Holds { .. } | ChangedChain::Forgotten) | None => None,
-        })
-    }
-
-    /// The chains to be cached after the batch; `made` has the changes that add rules, with their handles.
-    pub(super) fn touched_chains(self, made: HashMap<usize, u64>) -> Vec<TouchedChain> {
-        let inner = |(change, handle)| Some((usize::checked_sub(change, self.foundation)?, handle));
-        let made = made.into_iter().filter_map(inner).collect();
-        self.views.into_iter().map(|view| view.into_touched(&made)).collect()
+    /// Takes note of the batch, which was carried out; `made` has the changes that add rules, with their handles.
+    pub(super) fn committed(&self, connection: &mut NftConnection, made: &HashMap<usize, u64>) {
+        let handle = |change: usize| made.get(&(self.foundation + change)).copied();
+        self.views.iter().for_each(|view| view.committed(connection, handle));
     }
 }
 
@@ -73,15 +63,15 @@ pub(super) enum NoMessages {
 }
 
 impl<'a> MessageDraft<'a> {
-    /// Drafts a batch for a generation.
-    pub(super) fn new(connection: &'a mut NftConnection, since: Generation, batch: &Batch) -> Result<Self, NoMessages> {
+    /// Drafts a batch.
+    pub(super) fn new(connection: &'a mut NftConnection, batch: &'a Batch) -> Result<Self, NoMessages> {
         let Batch { family, table, ops } = batch;
         let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
         let mut draft = Self {
             family: *family,
             table: *table,
             connection,
-            since,
+            lines: ops,
             seen,
             builtin,
             foundation: Vec::new(),
@@ -120,12 +110,10 @@ impl<'a> MessageDraft<'a> {
                 self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
             }
             BatchLine::EmptyChain(chain) => {
-                self.view(chain)?.clear();
                 self.chain_message(chain, NLM_F_CREATE)?;
                 self.delete(chain, None)
             }
             BatchLine::DeleteChain(chain) => {
-                self.view(chain)?.clear();
                 let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
                 self.push(inner, 0);
                 Ok(())
@@ -149,8 +137,12 @@ impl<'a> MessageDraft<'a> {
     /// The known rules of a chain.
     fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
         let id = self.id(chain)?;
-        let Self { family, connection, since, seen, .. } = self;
-        let new = || ChainView::new(connection, *since, *family, chain.clone(), id);
+        let Self { family, lines, seen, .. } = self;
+        let new = || {
+            let wanted = lines.iter().filter_map(BatchLine::existing_rule).filter(|rule| rule.chain == *chain);
+            let is_own = lines.iter().any(|line| line.fills(chain));
+            ChainView::new(*family, chain.clone(), id, wanted.cloned().collect(), is_own)
+        };
         Ok(seen.entry(chain.clone()).or_insert_with(new))
     }
 
@@ -204,9 +196,10 @@ impl<'a> MessageDraft<'a> {
 
     fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
         self.ensure_builtin(&rule.chain)?;
-        let (change, in_front) = (self.changes.len(), flags & NLM_F_APPEND == 0);
-        let is_told = self.view(&rule.chain)?.add(rule, change, in_front);
-        let flags = if is_told { flags | NLM_F_ECHO } else { flags };
+        self.view(&rule.chain)?;
+        let Self { connection, seen, changes, .. } = self;
+        let is_remembered = seen.get_mut(&rule.chain).is_some_and(|view| view.add(connection, rule, changes.len()));
+        let flags = if is_remembered { flags | NLM_F_ECHO } else { flags };
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));

@@ -9,20 +9,19 @@ mod chain;
 mod draft;
 mod view;
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::Generation;
+use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable, RulePlaces};
+use cni_netfilter::nftables::{ChainId, Generation};
 
-use crate::latecomer::LatecomerLock;
-use crate::nftables::cache::ChangeLock;
 use crate::nftables::connection::NftConnection;
-use chain::{chain_id, is_builtin, numbered};
+use chain::{chain_id, is_builtin, numbered, partly_numbered, text};
 use cni_kernel::netlink::{Cause, RefusedChange};
+use cni_kernel::nftables::xt::NumberedRule;
 use draft::{BatchMessages, MessageDraft, NoMessages};
-use view::{as_cached, digest};
 
 /// The outcome of reading or changing the tables.
 #[derive(Debug)]
@@ -79,83 +78,81 @@ impl<'a> NativeIptables<'a> {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Native<Option<Vec<IptablesRule>>> {
-        let before = self.connection.generation().ok();
         let found =
             chain_id(family, table, chain).and_then(|id| Ok((numbered(self.connection, family, &id, chain)?, id)));
         match found {
             Ok((Some(rules), id)) => {
-                if let Some(before) = before {
-                    self.connection.remember(&id, as_cached(&rules), before);
-                }
+                self.forget_copies(&id, &rules);
                 Native::Done(Some(rules.into_iter().map(|(_, rule)| rule).collect()))
             }
-            Ok((None, id)) => {
-                self.connection.cache().forget(&id);
-                Native::Done(None)
-            }
+            Ok((None, _)) => Native::Done(None),
             Err(reason) => Native::Fallback(reason),
         }
     }
 
-    /// The positions of each copy of some rules in their chain, counted from 0, if they are known without a listing.
+    /// Forgets the handles of rules with copies: what is decided about them refers to the first copy.
+    fn forget_copies(&mut self, id: &ChainId, rules: &[NumberedRule]) {
+        let mut seen = HashSet::new();
+        for (_, rule) in rules.iter().filter(|(_, rule)| !seen.insert(rule)) {
+            self.connection.handles().forget(id, &text(rule));
+        }
+    }
+
+    /// The positions of all copies of some rules in their chain, counted from 0.
     pub fn places(
         &mut self,
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
         rules: &[&IptablesRule],
-    ) -> Option<Vec<Vec<usize>>> {
-        let id = chain_id(family, table, chain).ok()?;
-        let cached = self.connection.cached(&id).ok()??;
-        Some(rules.iter().map(|rule| cached.places(&digest(rule)).map(|(place, _)| place).collect()).collect())
+    ) -> Native<RulePlaces> {
+        let listing = chain_id(family, table, chain)
+            .and_then(|id| Ok((partly_numbered(self.connection, family, &id, chain, rules)?, id)));
+        match listing {
+            Ok((listing, id)) => {
+                listing.remember(self.connection, &id, rules);
+                let found = listing.rules.into_iter().map(|(place, (_, rule))| (place, rule));
+                Native::Done(RulePlaces::among(found, rules))
+            }
+            Err(reason) => Native::Fallback(reason),
+        }
     }
 
     /// Carries out a batch.
     pub fn commit(&mut self, batch: &Batch) -> Native<BatchOutcome> {
-        let turn = if batch.changes_nothing() { None } else { self.connection.cache().turn() };
         let (started, mut late) = (Instant::now(), None);
         while started.elapsed() < PATIENCE {
             let since = match self.connection.generation() {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
             };
-            let messages = match MessageDraft::new(self.connection, since, batch) {
+            let messages = match MessageDraft::new(self.connection, batch) {
                 Ok(draft) => draft.into_messages(),
                 Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
                 Err(NoMessages::Fallback(reason)) => return Native::Fallback(reason),
             };
             if messages.changes.is_empty() {
-                for (id, rules) in messages.listed_chains() {
-                    self.connection.remember(&id, rules, since);
-                }
                 return Native::Done(BatchOutcome::Committed);
             }
-            match self.send(turn.as_ref(), since, messages) {
+            match self.send(since, messages) {
                 Ok(()) => return Native::Done(BatchOutcome::Committed),
-                Err((refused, _)) if refused.is_late() => late = late.or_else(|| self.come_late(turn.as_ref())),
+                Err((refused, _)) if refused.is_late() => late = late.or_else(|| Some(self.connection.come_late())),
                 Err((refused, creations)) => return self.judge(refused, since, &creations),
             }
         }
         Native::Fallback(format!("others changed tables in between for {PATIENCE:?}"))
     }
 
-    /// Takes the lock for refused changes, unless this process holds the lock for changes, and so does not compete with
-    /// other plugins.
-    fn come_late(&self, turn: Option<&ChangeLock>) -> Option<LatecomerLock> {
-        turn.is_none().then(|| self.connection.come_late())
-    }
-
-    /// Sends a batch, and takes note of what it has made.
+    /// Sends a batch, and remembers the handles of what it has made.
     fn send(
         &mut self,
-        turn: Option<&ChangeLock>,
         since: Generation,
         mut messages: BatchMessages,
     ) -> Result<(), (RefusedChange, Vec<(usize, ChainName)>)> {
         let changes = std::mem::take(&mut messages.changes);
         match self.connection.batch(Some(since), changes) {
             Ok(made) => {
-                self.connection.committed(turn, Some(since), messages.touched_chains(made));
+                messages.committed(self.connection, &made);
                 Ok(())
             }
             Err(refused) => Err((refused, messages.creations)),

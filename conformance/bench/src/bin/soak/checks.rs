@@ -55,7 +55,7 @@ pub struct StableState(BTreeSet<String>);
 
 impl StableState {
     pub fn observe(sandbox: &Sandbox) -> Self {
-        Self(State::of_host(sandbox).without("cache").lines().iter().filter_map(|line| stable_line(line)).collect())
+        Self(State::of_host(sandbox).without("handles").lines().iter().filter_map(|line| stable_line(line)).collect())
     }
 
     /// The lines that only one of the two has.

@@ -1,7 +1,8 @@
-//! The cache of long chains: whatever comes in between, the outcome is that of programs which know no cache.
+//! Remembered handles of rules: whatever comes in between, the outcome is that of programs which remember none.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use cni_core::family::Family;
@@ -26,18 +27,19 @@ enum Event {
     Look(u16),
     /// Somebody else changes rules.
     Other(String),
-    /// Something happens to the files of the cache.
-    Cache(Damage),
+    /// Something happens to the remembered handles.
+    Handles(Damage),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Lost,
+    /// They are not numbers.
     Torn,
-    /// As it was at the beginning of the history.
+    /// They are those of the beginning of the history.
     Old,
-    /// As it was, and with the present generation.
-    OtherBoot,
+    /// Each is that of another rule.
+    Mixed,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -53,7 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just("-t nat -D CNI-HOSTPORT-DNAT 1".to_owned()),
     ];
     let copied = one.clone().prop_map(|n| Event::Other(format!("copy {n}")));
-    let damage = prop_oneof![Just(Damage::Lost), Just(Damage::Torn), Just(Damage::Old), Just(Damage::OtherBoot)];
+    let damage = prop_oneof![Just(Damage::Lost), Just(Damage::Torn), Just(Damage::Old), Just(Damage::Mixed)];
     prop_oneof![
         6 => one.clone().prop_map(Event::Accept),
         5 => one.clone().prop_map(Event::Refuse),
@@ -62,35 +64,28 @@ fn event() -> impl Strategy<Value = Event> {
         4 => one.prop_map(Event::Look),
         1 => admin.prop_map(Event::Other),
         1 => copied,
-        1 => damage.prop_map(Event::Cache),
+        1 => damage.prop_map(Event::Handles),
     ]
 }
 
-/// The files of the cache and what is in them.
-fn cache() -> Vec<(PathBuf, Vec<u8>)> {
+/// The links of rules, and their targets.
+fn links() -> Vec<(PathBuf, PathBuf)> {
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = below("/run/cni/.cni-plugins-rs/chains".into()).flat_map(below);
-    files.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
+    let links = below("/run/cni/.cni-plugins-rs/handles".into()).flat_map(below);
+    links.map(|path| (path.clone(), fs::read_link(path).expect("a link"))).collect()
 }
 
-fn is_generation(path: &std::path::Path) -> bool {
-    path.ends_with("generation")
-}
-
-fn damage(how: Damage, old: &[(PathBuf, Vec<u8>)]) {
-    let write = |path: &PathBuf, content: &[u8]| fs::write(path, content).expect("written");
+fn damage(how: Damage, old: &[(PathBuf, PathBuf)]) {
+    let links = links();
+    links.iter().for_each(|(path, _)| fs::remove_file(path).expect("removed"));
+    let write = |path: &PathBuf, target: &Path| symlink(target, path).expect("written");
     match how {
-        Damage::Lost => cache().iter().for_each(|(path, _)| fs::remove_file(path).expect("removed")),
-        Damage::Torn => {
-            for (path, content) in cache().iter().filter(|(path, _)| !is_generation(path)) {
-                write(path, &content[..content.len() / 2]);
-            }
-        }
-        Damage::Old => old.iter().filter(|(path, _)| path.exists()).for_each(|(path, content)| write(path, content)),
-        Damage::OtherBoot => {
-            for (path, content) in old.iter().filter(|(path, _)| path.exists() && !is_generation(path)) {
-                write(path, content);
-            }
+        Damage::Lost => {}
+        Damage::Torn => links.iter().for_each(|(path, _)| write(path, Path::new("x"))),
+        Damage::Old => old.iter().for_each(|(path, target)| write(path, target)),
+        Damage::Mixed => {
+            let targets = links.iter().cycle().skip(1).map(|(_, target)| target);
+            links.iter().zip(targets).for_each(|((path, _), target)| write(path, target));
         }
     }
 }
@@ -102,7 +97,7 @@ fn both(host: &Host, n: u16) -> [IptablesRuleset; 2] {
     [accept(host.family, n), portmap(host.family, n)]
 }
 
-fn happen(host: &Host, event: &Event, old: &[(PathBuf, Vec<u8>)]) -> String {
+fn happen(host: &Host, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
     let (family, mut tables) = (host.family, host.tables());
     match event {
         Event::Accept(n) => format!("{:?}", ensure(&mut tables, &accept(family, *n)).map(|undo| undo.is_some())),
@@ -120,7 +115,7 @@ fn happen(host: &Host, event: &Event, old: &[(PathBuf, Vec<u8>)]) -> String {
             };
             format!("{}", host.try_iptables(&command).status)
         }
-        Event::Cache(how) => {
+        Event::Handles(how) => {
             damage(*how, old);
             String::new()
         }
@@ -130,8 +125,8 @@ fn happen(host: &Host, event: &Event, old: &[(PathBuf, Vec<u8>)]) -> String {
 /// A host on which the chains are long, after some events.
 fn history(host: &Host, events: &[Event]) -> Vec<Seen> {
     fill(host);
-    let old = cache();
-    assert_eq!(host.flavour == Flavour::Nft, old.is_empty(), "only netlink has a cache");
+    let old = links();
+    assert_eq!(host.flavour == Flavour::Nft, old.is_empty(), "only netlink uses handles");
     let seen = |event| (happen(host, event, &old), host.dump("filter"), host.dump("nat"));
     events.iter().map(seen).collect()
 }
@@ -160,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_outcome_is_that_of_programs_without_a_cache(events in proptest::collection::vec(event(), 30)) {
+    fn the_outcome_is_that_of_programs_without_handles(events in proptest::collection::vec(event(), 30)) {
         let (ours, theirs) = (seen(Flavour::Native, &events), seen(Flavour::Nft, &events));
         for ((family, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {

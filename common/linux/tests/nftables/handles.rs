@@ -1,6 +1,7 @@
-//! The cache of long chains: whatever comes in between, the outcome is that without a cache.
+//! Remembered handles of rules: whatever comes in between, the outcome is that without them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use cni_netfilter::nftables::{NftRemoval, NftRuleset, ensure, missing, remove};
@@ -26,10 +27,8 @@ enum Event {
     Look(usize, u8),
     /// Somebody else changes rules.
     Other(&'static str),
-    /// The files of the cache are cut to this length.
-    Torn(usize),
-    /// The files of the cache tell other numbers of the rules than the kernel.
-    Renumbered,
+    /// Each remembered handle is that of another rule.
+    Mixed,
     Lost,
 }
 
@@ -46,19 +45,26 @@ fn event() -> impl Strategy<Value = Event> {
         4 => one().prop_map(|(what, who)| Event::Remove(what, who)),
         4 => one().prop_map(|(what, who)| Event::Look(what, who)),
         1 => other.prop_map(Event::Other),
-        1 => (0_usize..200).prop_map(Event::Torn),
-        1 => Just(Event::Renumbered),
+        1 => Just(Event::Mixed),
         1 => Just(Event::Lost),
     ]
 }
 
-fn cache() -> Vec<PathBuf> {
+fn links() -> Vec<PathBuf> {
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    below("/run/cni/.cni-plugins-rs/chains".into()).flat_map(below).collect()
+    below("/run/cni/.cni-plugins-rs/handles".into()).flat_map(below).collect()
 }
 
 fn lose() {
-    cache().iter().for_each(|file| fs::remove_file(file).expect("removed"));
+    links().iter().for_each(|link| fs::remove_file(link).expect("removed"));
+}
+
+fn mix() {
+    let links = links();
+    let targets: Vec<PathBuf> = links.iter().map(|link| fs::read_link(link).expect("a link")).collect();
+    lose();
+    let others = targets.iter().cycle().skip(1);
+    links.iter().zip(others).for_each(|(link, target)| symlink(target, link).expect("written"));
 }
 
 fn happen(event: &Event) -> String {
@@ -77,19 +83,8 @@ fn happen(event: &Event) -> String {
             }
             String::new()
         }
-        Event::Torn(length) => {
-            for file in cache() {
-                let content = fs::read(&file).expect("read");
-                fs::write(&file, &content[..content.len().min(*length)]).expect("written");
-            }
-            String::new()
-        }
-        Event::Renumbered => {
-            for file in cache() {
-                let content = fs::read_to_string(&file).expect("read");
-                let lines: Vec<String> = content.lines().map(renumbered).collect();
-                fs::write(&file, format!("{}\n", lines.join("\n"))).expect("written");
-            }
+        Event::Mixed => {
+            mix();
             String::new()
         }
         Event::Lost => {
@@ -99,24 +94,18 @@ fn happen(event: &Event) -> String {
     }
 }
 
-/// A line of a file with a number that no rule has; one without a rule stays.
-fn renumbered(line: &str) -> String {
-    let rule = line.split_once(' ').and_then(|(handle, text)| Some((handle.parse::<u64>().ok()?, text)));
-    rule.filter(|(_, text)| text.contains('\t'))
-        .map_or_else(|| line.to_owned(), |(handle, text)| format!("{} {text}", handle + 1_000_000))
-}
-
 /// What was answered, and what was there, after each event.
-fn history(events: &[Event], with_cache: bool) -> Vec<(String, String)> {
+fn history(events: &[Event], with_handles: bool) -> Vec<(String, String)> {
     alone(|| {
         for who in CONTAINERS + 1..=CONTAINERS + OTHERS {
             for (want, _) in WANTED {
                 ensure(&mut nftables(), &want(who)).expect("made");
             }
         }
-        assert!(!cache().is_empty(), "there are long chains");
+        let first = missing(&mut nftables(), &masquerade(CONTAINERS + 1)).expect("looked").cloned();
+        assert_eq!((first, links().is_empty()), (None, false), "there are long chains");
         let after = |event| {
-            if !with_cache {
+            if !with_handles {
                 lose();
             }
             (happen(event), ruleset())
@@ -129,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_outcome_is_that_without_a_cache(events in proptest::collection::vec(event(), 40)) {
+    fn the_outcome_is_that_without_handles(events in proptest::collection::vec(event(), 40)) {
         let (with, without) = (history(&events, true), history(&events, false));
         for (at, (with, without)) in with.iter().zip(&without).enumerate() {
             prop_assert_eq!(with, without, "after {:?}", &events[..=at]);

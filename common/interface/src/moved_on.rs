@@ -91,7 +91,7 @@ impl<'a> ExpectedLink<'a> {
             return Ok(());
         }
         let of_host = host.namespaces().identity(Ns::Host)?;
-        let views = host.namespaces().survey();
+        let views = host.namespaces().survey(Some(self.kind));
         let mut removal = Removal::new(host);
         let has_children = |view: &&NetnsView| view.links.iter().any(|link| self.is_on_master(link));
         for view in views.iter().filter(has_children).filter(|view| view.identity != of_host) {

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::rc::Rc;
 
 use cni_model::netns::NetnsError;
@@ -41,10 +42,12 @@ impl Netns {
     /// # Errors
     /// [`NetnsError::Gone`] if the path is missing, or is not a namespace: an empty file remains when a namespace is
     /// unmounted. [`NetnsError::Failed`] for everything else.
-    pub fn open(path: &str) -> Result<Self, NetnsError> {
-        let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
-        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
-        if path.is_empty() {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, NetnsError> {
+        let path = path.as_ref();
+        let named = || path.to_string_lossy().into_owned();
+        let gone = |reason: String| NetnsError::Gone { path: named(), reason };
+        let failed = |source| NetnsError::Failed { path: named(), source };
+        if path.as_os_str().is_empty() {
             return Err(gone("no path is given".to_owned()));
         }
         // Not by the standard library, which leaves this flag out where the C library is musl.
@@ -92,7 +95,12 @@ impl Netns {
 
     /// The kernel's name of the namespace file, as in links of `/proc` and in lists of mounts.
     pub fn name(&self) -> io::Result<String> {
-        self.file.metadata().map(|file| format!("net:[{}]", file.ino()))
+        self.number().map(|number| format!("net:[{number}]"))
+    }
+
+    /// The number of its file.
+    pub fn number(&self) -> io::Result<u64> {
+        self.file.metadata().map(|file| file.ino())
     }
 
     /// Runs `work` inside the namespace.
@@ -150,6 +158,12 @@ impl From<OwnedFd> for Netns {
     /// Wraps a namespace that another process has opened. A file that is not a namespace cannot be entered.
     fn from(fd: OwnedFd) -> Self {
         Self { file: File::from(fd) }
+    }
+}
+
+impl From<Netns> for OwnedFd {
+    fn from(netns: Netns) -> Self {
+        netns.file.into()
     }
 }
 

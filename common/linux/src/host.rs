@@ -180,8 +180,8 @@ impl NamespaceState for LinuxHost {
         inhabitants::occupancy(number, index, self.socket(Ns::Host)?)
     }
 
-    fn survey(&mut self) -> Rc<[NetnsView]> {
-        self.surveyed()
+    fn survey(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
+        self.surveyed(kind)
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {

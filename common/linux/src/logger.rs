@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::output::complain;
+use crate::output::{complain, one_line};
 
 struct Stderr {
     plugin: &'static str,
@@ -31,8 +31,7 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let line =
-                |plugin: &str| format!("{plugin} {}: {}\n", record.level().as_str().to_lowercase(), record.args());
+            let line = |plugin: &str| line(plugin, record);
             match delegates().last_mut() {
                 Some(Delegate { plugin, said }) => said.push_str(&line(plugin)),
                 None => {
@@ -43,6 +42,11 @@ impl Log for Stderr {
     }
 
     fn flush(&self) {}
+}
+
+/// One line, whatever the message holds: a name that a container has chosen must not look like a line of the log.
+fn line(plugin: &str, record: &Record<'_>) -> String {
+    format!("{plugin} {}: {}\n", record.level().as_str().to_lowercase(), one_line(&record.args().to_string()))
 }
 
 /// Sets the logger of the process.
@@ -60,4 +64,18 @@ pub fn of_delegate<T>(plugin: &'static str, work: impl FnOnce() -> T) -> (T, Str
     let done = work();
     let said = delegates().pop().map(|delegate| delegate.said).unwrap_or_default();
     (done, said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        let path = "a\nmacvlan error: b\u{1b}";
+        let mut record = Record::builder();
+        record.level(log::Level::Warn);
+        let written = line("macvlan", &record.args(format_args!("removed from {path}")).build());
+        assert_eq!(written, "macvlan warn: removed from a\\u000amacvlan error: b\\u001b\n");
+    }
 }

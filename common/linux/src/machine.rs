@@ -1,8 +1,9 @@
 //! The machine during one request: its two [sides](Side), and the state of the request. `observe.rs` asks it,
 //! `apply.rs` changes it.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
 use crate::host_veths::{self, HostVeths};
 use crate::locks::Locks;
-use crate::netns_survey::NetnsSurvey;
+use crate::netns_survey::{NetnsSurvey, SurveyScope};
 use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
@@ -84,11 +85,18 @@ pub struct LinuxHost {
     pub(crate) locks: Locks,
     /// Calls delegates that are part of this program.
     pub(crate) contained: Option<ContainedPlugins>,
-    /// What was seen in the namespaces of the machine. `gc` asks for each of many containers, whose namespaces had all
-    /// ended before.
-    survey: Option<Rc<[NetnsView]>>,
+    /// Where links of each kind were seen that was asked for. `gc` asks for each of many containers, whose namespaces had
+    /// all ended before.
+    surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
+}
+
+/// The namespaces of the machine that have links of a kind.
+struct Survey {
+    views: Rc<[NetnsView]>,
+    /// Paths of the views lead there for as long as these are open.
+    _kept: Vec<OwnedFd>,
 }
 
 impl LinuxHost {
@@ -103,7 +111,7 @@ impl LinuxHost {
             records: RunRecords::default(),
             locks: Locks::default(),
             contained: None,
-            survey: None,
+            surveys: BTreeMap::new(),
             veths: None,
         })
     }
@@ -124,8 +132,8 @@ impl LinuxHost {
 
     /// Opens everything again, under the held locks: nothing that has failed is used again.
     pub fn reopened(self, request: &Request) -> Result<Self, Error> {
-        let Self { locks, contained, survey, veths, .. } = self;
-        Ok(Self { locks, contained, survey, veths, ..Self::new(request)? })
+        let Self { locks, contained, surveys, veths, .. } = self;
+        Ok(Self { locks, contained, surveys, veths, ..Self::new(request)? })
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
@@ -190,14 +198,16 @@ impl LinuxHost {
         Ok(is_own)
     }
 
-    /// What is in the namespaces of the machine, or was when it was asked first.
-    pub(crate) fn surveyed(&mut self) -> Rc<[NetnsView]> {
+    /// The namespaces of the machine that have links of a kind, or hardware, or had them when it was asked first.
+    pub(crate) fn surveyed(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
         let take = || {
-            let NetnsSurvey { views, gaps } = NetnsSurvey::take();
-            gaps.text().inspect(|gaps| log::info!("not every network namespace of the machine can be seen: {gaps}"));
-            Rc::from(views)
+            let NetnsSurvey { views, gaps, kept } = NetnsSurvey::take(SurveyScope::Links(kind));
+            gaps.text()
+                .inspect(|gaps| log::warn!("not every network namespace of the machine can be searched: {gaps}"));
+            Survey { views: views.into(), _kept: kept }
         };
-        Rc::clone(self.survey.get_or_insert_with(take))
+        let survey = self.surveys.entry(kind.map(str::to_owned)).or_insert_with(take);
+        Rc::clone(&survey.views)
     }
 
     /// Asks a daemon, which gets the container's namespace if the call says so.

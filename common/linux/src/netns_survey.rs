@@ -1,120 +1,291 @@
 //! A survey of the network namespaces of the machine: which links and addresses are in them.
 //!
-//! It looks into each namespace that a process is in or holds open, that is mounted in any mount namespace, and that has a
-//! number for this one. What it could not see it says: only a survey without gaps shows that something is nowhere.
+//! It looks into each namespace that a thread is in or that a process holds open, that is mounted in any mount namespace, and
+//! that has a number for this one. What it could not see it says: only a survey without gaps shows that something is nowhere.
+//! It does not see a namespace that only a socket holds, or a descriptor on its way between processes.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
 
 use cni_core::error::Error;
-use cni_kernel::netlink::Socket;
+use cni_kernel::netlink::{Dump, NetlinkError, Socket};
 use cni_kernel::netns::Netns;
+use cni_model::link::Link;
 use cni_model::netns::{NetnsError, NetnsView};
 
 use crate::hidden_processes::hidden_processes;
 use crate::identity::{IdentityError, identity_of};
 
 mod gaps;
+mod limits;
+mod mount_namespaces;
+mod mount_table;
 mod paths;
 
 pub use gaps::Gaps;
+use limits::Limits;
 use paths::Paths;
+
+/// How the kernel names the files of network namespaces, and of mount namespaces; a number follows.
+const NETWORK: &str = "net:[";
+const MOUNT: &str = "mnt:[";
 
 /// How often the machine is looked at, if a namespace cannot be opened by the paths that were seen.
 const ROUNDS: usize = 3;
 
+/// How often DEL asks for the links of a namespace that change meanwhile.
+const QUESTIONS: usize = 3;
+
+/// So many namespaces are kept open for DEL.
+const MOST_KEPT: usize = 64;
+
+/// What a survey looks for.
+#[derive(Clone, Copy, Debug)]
+pub enum SurveyScope<'s> {
+    /// All links and addresses, however long it takes.
+    Everything,
+    /// The links of a kind, or hardware for `None`, within a time limit: DEL waits for it, and any user of the machine can
+    /// make namespaces and fill them.
+    Links(Option<&'s str>),
+}
+
 /// What was found.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct NetnsSurvey {
-    /// Every network namespace.
+    /// Every network namespace; of a survey for links, those that have such links.
     pub views: Vec<NetnsView>,
     /// What could not be seen.
     pub gaps: Gaps,
+    /// Paths of the views lead there for as long as these are open.
+    pub kept: Vec<OwnedFd>,
 }
 
 impl NetnsSurvey {
     /// Looks at the whole machine.
-    pub fn take() -> Self {
+    pub fn take(scope: SurveyScope<'_>) -> Self {
         let mut found = Self::default();
-        if let Some(reason) = hidden_processes() {
-            found.gaps.add(reason);
+        match (hidden_processes(), scope) {
+            (Some(reason), SurveyScope::Everything) => found.gaps.add(reason),
+            // It is so for every DEL on this machine.
+            (Some(reason), SurveyScope::Links(_)) => {
+                log::info!("not all processes of the machine can be seen: {reason}")
+            }
+            (None, _) => {}
         }
-        if let Err(error) = found.look() {
-            found.gaps.add(error.in_full());
+        match Surveyor::new(scope) {
+            Ok(surveyor) => surveyor.look(found),
+            Err(error) => {
+                found.gaps.add(error.in_full());
+                found
+            }
         }
-        found
+    }
+}
+
+/// A survey at work.
+struct Surveyor<'s> {
+    scope: SurveyScope<'s>,
+    limits: Limits,
+    own: Socket,
+    /// The numbers of namespaces that were not looked into.
+    numbers: BTreeSet<i32>,
+    /// The names of namespaces that were looked into.
+    seen: BTreeSet<String>,
+    found: NetnsSurvey,
+}
+
+impl<'s> Surveyor<'s> {
+    fn new(scope: SurveyScope<'s>) -> Result<Self, Error> {
+        let limits = match scope {
+            SurveyScope::Everything => Limits::NONE,
+            SurveyScope::Links(_) => Limits::of_del(),
+        };
+        let mut own = Socket::open()?;
+        own.set_deadline(limits.deadline);
+        let numbers = own.numbered_netns()?.into_iter().collect();
+        Ok(Self { scope, limits, own, numbers, seen: BTreeSet::new(), found: NetnsSurvey::default() })
     }
 
-    fn look(&mut self) -> Result<(), Error> {
-        let mut own = Socket::open()?;
-        let mut numbers: BTreeSet<i32> = BTreeSet::new();
-        let mut seen: BTreeSet<String> = BTreeSet::new();
+    fn look(mut self, begun: NetnsSurvey) -> NetnsSurvey {
+        self.found = begun;
         for round in 1..=ROUNDS {
-            let paths = Paths::observe(&seen);
-            let vanished: Vec<_> =
-                paths.by_name.iter().filter(|one| !self.visit(*one, &mut own, &mut numbers)).collect();
-            let is_vanished = |name: &String| vanished.iter().any(|(one, _)| *one == name);
-            seen.extend(paths.by_name.keys().filter(|name| !is_vanished(name)).cloned());
-            if vanished.is_empty() || round == ROUNDS {
-                vanished.iter().for_each(|(name, _)| self.gaps.add(format!("{name} cannot be opened")));
-                self.gaps.merge(paths.gaps);
+            let mut paths = Paths::new(self.limits, self.seen.clone());
+            paths.observe_threads();
+            let mut vanished = self.visit_all(&mut paths);
+            paths.observe_hidden();
+            vanished.extend(self.visit_all(&mut paths));
+            self.found.kept.append(&mut paths.roots);
+            if vanished.is_empty() || round == ROUNDS || self.limits.are_reached() {
+                vanished.iter().for_each(|name| self.found.gaps.add(format!("{name} cannot be opened")));
+                self.found.gaps.merge(paths.gaps);
                 break;
             }
         }
-        for number in own.numbered_netns()?.into_iter().filter(|number| !numbers.contains(number)) {
-            self.visit_number(number, &mut own);
+        for number in std::mem::take(&mut self.numbers) {
+            if !self.limits.are_reached() {
+                self.visit_number(number);
+            }
         }
-        Ok(())
+        if self.limits.are_reached() {
+            self.found.gaps.add("the time limit is reached");
+        }
+        self.found
+    }
+
+    /// Looks into the namespaces that were found. Returns the names of those that could not be opened.
+    fn visit_all(&mut self, paths: &mut Paths) -> Vec<String> {
+        let mut vanished = Vec::new();
+        for (name, places) in paths.take() {
+            if self.limits.are_reached() {
+                break;
+            }
+            if self.visit(&name, &places) {
+                self.seen.insert(name);
+            } else {
+                vanished.push(name);
+            }
+        }
+        vanished
     }
 
     /// Looks into a namespace by one of its paths. Returns whether it could be opened.
-    fn visit(&mut self, (name, paths): (&String, &Vec<String>), own: &mut Socket, numbers: &mut BTreeSet<i32>) -> bool {
+    fn visit(&mut self, name: &str, paths: &[PathBuf]) -> bool {
+        let mut refused = None;
         for path in paths {
             let netns = match Netns::open(path) {
                 Ok(netns) => netns,
                 Err(NetnsError::Gone { .. }) => continue,
                 Err(error @ NetnsError::Failed { .. }) => {
-                    self.gaps.add(Error::from(error).in_full());
-                    return true;
+                    refused = Some(Error::from(error).in_full());
+                    continue;
                 }
             };
-            if netns.name().ok().as_ref() != Some(name) {
+            if netns.name().ok().as_deref() != Some(name) {
                 continue;
             }
-            match own.netns_id(netns.as_fd()) {
-                Ok(number) => numbers.extend(number),
-                Err(error) => self.gaps.add(format!("{path}: {}", Error::from(error).in_full())),
-            }
-            if let Err(error) = self.look_inside(&netns, paths) {
-                self.gaps.add(format!("{path}: {}", error.in_full()));
+            if let Err(error) = self.look_inside(netns, paths) {
+                self.found.gaps.add(format!("{}: {}", path.display(), error.in_full()));
             }
             return true;
         }
-        false
+        let is_refused = refused.is_some();
+        refused.into_iter().for_each(|refused| self.found.gaps.add(refused));
+        is_refused
+    }
+
+    fn look_inside(&mut self, netns: Netns, paths: &[PathBuf]) -> Result<(), Error> {
+        let number = if self.numbers.is_empty() { None } else { self.own.netns_id(netns.as_fd())? };
+        number.inspect(|number| {
+            self.numbers.remove(number);
+        });
+        match self.scope {
+            SurveyScope::Everything => self.look_at_all(&netns, paths),
+            SurveyScope::Links(kind) => self.look_for_links(kind, netns, number, paths),
+        }
     }
 
     /// The links of a namespace count, even if its addresses change all the time and cannot be listed.
-    fn look_inside(&mut self, netns: &Netns, paths: &[String]) -> Result<(), Error> {
+    fn look_at_all(&mut self, netns: &Netns, paths: &[PathBuf]) -> Result<(), Error> {
         let mut socket = netns.inside(Socket::open).map_err(SurveyError::Enter)??;
-        let identity = socket.netns_cookie().map_err(IdentityError::Cookie)?.map(identity_of).transpose()?;
+        let identity = identity_by(&socket)?;
         let (links, addresses) = (socket.links()?, socket.addresses(None, None));
         let (addresses, failure) = addresses.map_or_else(|error| (Vec::new(), Err(error)), |found| (found, Ok(())));
-        self.views.push(NetnsView { paths: paths.to_vec(), identity, links, addresses });
+        self.found.views.push(NetnsView { paths: texts(paths), identity, links, addresses });
         Ok(failure?)
     }
 
-    fn visit_number(&mut self, number: i32, own: &mut Socket) {
-        let asked = own.numbered_links(number).and_then(|links| Ok((links, own.numbered_addresses(number)?)));
-        match asked {
-            Ok((Some(links), Some(addresses))) => {
-                self.views.push(NetnsView { links, addresses, ..NetnsView::default() });
+    /// Enters only a namespace without a number. Only one with such links is of use.
+    fn look_for_links(
+        &mut self,
+        kind: Option<&str>,
+        netns: Netns,
+        number: Option<i32>,
+        paths: &[PathBuf],
+    ) -> Result<(), Error> {
+        let enter = || netns.inside(Socket::open).map_err(SurveyError::Enter);
+        let links = match number {
+            Some(_) => self.links(None, kind, number)?,
+            None => {
+                let mut inside = enter()??;
+                inside.set_deadline(self.limits.deadline);
+                self.links(Some(&mut inside), kind, None)?
             }
-            // It has ended.
-            Ok((None, _) | (_, None)) => {}
-            Err(error) => self.gaps.add(Error::from(error).in_full()),
+        };
+        if links.is_empty() {
+            return Ok(());
+        }
+        let identity = identity_by(&enter()??)?;
+        let mut paths = texts(paths);
+        if paths.is_empty() {
+            paths.extend(self.keep(netns));
+        }
+        self.found.views.push(NetnsView { paths, identity, links, ..NetnsView::default() });
+        Ok(())
+    }
+
+    /// Lists links of a kind, by a socket in their namespace, or by its number. One that only changes meanwhile is a gap,
+    /// although most of its links are seen.
+    fn links(
+        &mut self,
+        inside: Option<&mut Socket>,
+        kind: Option<&str>,
+        number: Option<i32>,
+    ) -> Result<Vec<Link>, NetlinkError> {
+        let socket = inside.unwrap_or(&mut self.own);
+        let mut links = Vec::new();
+        for _ in 0..QUESTIONS {
+            match socket.links_once(kind, number)? {
+                Dump::Whole(found) => return Ok(found),
+                Dump::Interrupted(found) => links = found,
+            }
+        }
+        self.found.gaps.add("the links of a network namespace change all the time");
+        Ok(links)
+    }
+
+    /// Keeps a namespace open that no text leads to. Returns a path that does.
+    fn keep(&mut self, netns: Netns) -> Option<String> {
+        if self.found.kept.len() >= MOST_KEPT {
+            self.found.gaps.add(format!("more than {MOST_KEPT} network namespaces have names that are not UTF-8"));
+            return None;
+        }
+        let kept = OwnedFd::from(netns);
+        let path = format!("/proc/self/fd/{}", kept.as_raw_fd());
+        self.found.kept.push(kept);
+        Some(path)
+    }
+
+    /// Looks into a namespace that has no path.
+    fn visit_number(&mut self, number: i32) {
+        let seen = match self.scope {
+            SurveyScope::Everything => self.numbered(number),
+            SurveyScope::Links(kind) => self
+                .links(None, kind, Some(number))
+                .map(|links| (!links.is_empty()).then(|| NetnsView { links, ..NetnsView::default() })),
+        };
+        match seen {
+            Ok(view) => self.found.views.extend(view),
+            Err(error) => self.found.gaps.add(Error::from(error).in_full()),
         }
     }
+
+    /// What is in a namespace that has a number; `None` if it has ended.
+    fn numbered(&mut self, number: i32) -> Result<Option<NetnsView>, NetlinkError> {
+        let Some(links) = self.own.numbered_links(number)? else { return Ok(None) };
+        let addresses = self.own.numbered_addresses(number)?;
+        Ok(addresses.map(|addresses| NetnsView { links, addresses, ..NetnsView::default() }))
+    }
+}
+
+fn identity_by(socket: &Socket) -> Result<Option<String>, Error> {
+    Ok(socket.netns_cookie().map_err(IdentityError::Cookie)?.map(identity_of).transpose()?)
+}
+
+/// The paths that are texts.
+fn texts(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().filter_map(|path| path.to_str()).map(str::to_owned).collect()
 }
 
 /// Why a namespace was not looked into.
@@ -138,11 +309,43 @@ mod tests {
     mod as_root {
         use std::fs;
         use std::net::IpAddr;
+        use std::sync::mpsc;
 
+        use cni_core::names::IfName;
+        use cni_model::plan::{IfPresent, LinkKind, NewLink};
         use nix::sched::{CloneFlags, unshare};
 
         use super::*;
         use cni_kernel::netns::OWN_NETNS;
+
+        #[test]
+        fn a_search_for_links_finds_them_where_a_thread_is_and_lists_no_addresses() {
+            let (ready, is_ready) = mpsc::channel();
+            let (end, has_ended) = mpsc::channel::<()>();
+            let thread = std::thread::spawn(move || {
+                unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+                let (name, kind) = (IfName::parse("br0").expect("a name"), LinkKind::Bridge { vlan_filtering: false });
+                let bridge = NewLink { name, mac: None, mtu: None, if_present: IfPresent::Refuse, kind };
+                let mut socket = Socket::open().expect("a socket");
+                socket.set_link_up(1).expect("lo is up");
+                socket.create_link(&bridge, None).expect("a bridge");
+                ready.send(nix::unistd::gettid()).expect("sent");
+                has_ended.recv().expect_err("the test ends");
+            });
+            let number = is_ready.recv().expect("a thread");
+            let path = format!("/proc/{}/task/{number}/ns/net", std::process::id());
+            let views = |kind| {
+                let mut views = NetnsSurvey::take(SurveyScope::Links(Some(kind))).views;
+                views.retain(|view| view.paths.contains(&path));
+                views
+            };
+            let [view] = &views("bridge")[..] else { panic!("one namespace") };
+            assert_eq!(view.links.iter().map(|link| &*link.name).collect::<Vec<_>>(), ["br0"]);
+            assert_eq!((view.addresses.len(), view.identity.is_some()), (0, true));
+            assert_eq!(views("dummy"), []);
+            drop(end);
+            thread.join().expect("no panic");
+        }
 
         /// A namespace whose only user is a descriptor of this process.
         #[test]
@@ -156,14 +359,17 @@ mod tests {
             let held = held.join().expect("no panic");
             let name = fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held)));
             let name = name.expect("a name").to_str().expect("text").to_owned();
-            assert!(Paths::observe(&BTreeSet::new()).by_name.contains_key(&name), "{name}");
+            let mut paths = Paths::new(Limits::NONE, BTreeSet::new());
+            paths.observe_threads();
+            paths.observe_hidden();
+            assert!(paths.take().contains_key(&name), "{name}");
             let loopback = IpAddr::from([127, 0, 0, 1]);
             let is_found = |view: &NetnsView| {
                 let leads_there =
                     view.paths.iter().any(|path| fs::read_link(path).is_ok_and(|it| it.to_str() == Some(&*name)));
                 leads_there && view.addresses.iter().any(|address| address.cidr.address() == loopback)
             };
-            assert!(NetnsSurvey::take().views.iter().any(is_found));
+            assert!(NetnsSurvey::take(SurveyScope::Everything).views.iter().any(is_found));
         }
     }
 }

@@ -77,6 +77,6 @@ pub struct NetnsView {
     pub identity: Option<String>,
     /// Its links.
     pub links: Vec<Link>,
-    /// The addresses of all of them.
+    /// The addresses of all of them, where they were asked for.
     pub addresses: Vec<Address>,
 }

@@ -37,7 +37,8 @@ pub trait NamespaceState {
     /// Looks for a process in the namespace of a number, in which a link has this index.
     fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error>;
 
-    /// Looks into every network namespace of the machine that a process is in or holds open, or that is mounted. Those that
-    /// cannot be seen are missing. The machine is looked at once: later answers are the same.
-    fn survey(&mut self) -> Rc<[NetnsView]>;
+    /// Looks for links of a kind, or for hardware, in every network namespace of the machine that a thread is in or a process
+    /// holds open, or that is mounted. Namespaces without such links are missing, as are those that cannot be seen within a
+    /// time limit. Addresses are not listed. The machine is looked at once: later answers are the same.
+    fn survey(&mut self, kind: Option<&str>) -> Rc<[NetnsView]>;
 }

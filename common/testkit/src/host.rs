@@ -568,8 +568,14 @@ impl NamespaceState for FakeHost {
         })
     }
 
-    fn survey(&mut self) -> Rc<[NetnsView]> {
-        self.kernel.views().into()
+    fn survey(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
+        let mut views = self.kernel.views();
+        for view in &mut views {
+            view.links.retain(|link| link.kind.as_deref() == kind);
+            view.addresses.clear();
+        }
+        views.retain(|view| !view.links.is_empty());
+        views.into()
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {

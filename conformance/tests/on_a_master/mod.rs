@@ -16,6 +16,7 @@ mod add;
 mod check;
 mod del;
 mod differential;
+mod hidden;
 mod master;
 mod moved_on;
 mod nomad;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use cni_linux::netns_survey::{Gaps, NetnsSurvey};
+use cni_linux::netns_survey::{Gaps, NetnsSurvey, SurveyScope};
 use cni_model::netns::NetnsView;
 
 /// What was found.
@@ -39,7 +39,7 @@ impl Space {
 impl Survey {
     /// Looks at the whole machine.
     pub fn take() -> Self {
-        let NetnsSurvey { views, gaps } = NetnsSurvey::take();
+        let NetnsSurvey { views, gaps, kept: _ } = NetnsSurvey::take(SurveyScope::Everything);
         Self { spaces: views.iter().map(Space::of).collect(), gaps }
     }
 }

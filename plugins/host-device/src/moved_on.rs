@@ -20,7 +20,7 @@ pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn
         && exists(evidence, host)?
     {
         let own = host.namespaces().identity(Ns::Host)?;
-        for view in host.namespaces().survey().iter().filter(|view| view.identity != own) {
+        for view in host.namespaces().survey(evidence.kind.as_deref()).iter().filter(|view| view.identity != own) {
             if let Some(found) = find_in(view, loan, evidence, host)? {
                 return Ok(Some(found));
             }

@@ -72,9 +72,7 @@ impl Socket {
 
     /// Lists all links.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
-        let mut question = LinkMessage::default();
-        question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), read_link);
+        let listed = self.dump(&RouteNetlinkMessage::GetLink(question_about_all(None)), read_link);
         listed.map_err(during(|| "list the links".to_owned()))
     }
 
@@ -189,12 +187,18 @@ impl Socket {
     }
 }
 
-/// Asks for the links of a kind, in the namespace of a number or in the socket's own.
-pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage {
+/// Asks for all links, in the namespace of a number or in the socket's own.
+pub(super) fn question_about_all(netns: Option<i32>) -> LinkMessage {
     let mut question = LinkMessage::default();
-    question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
     question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     question.attributes.extend(netns.map(target_netns));
+    question
+}
+
+/// Asks for the links of a kind, in the namespace of a number or in the socket's own.
+pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage {
+    let mut question = question_about_all(netns);
+    question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
     question
 }
 

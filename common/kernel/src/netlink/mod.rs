@@ -31,8 +31,8 @@ pub use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use link_watch::LinkWatch;
 pub use question::{RouteAnswer, RouteQuestion};
-pub use socket::Socket;
 pub use socket::batch::RefusedChange;
 #[cfg(any(test, feature = "fuzz"))]
 pub use socket::played::played;
+pub use socket::{Dump, Socket};
 pub use traffic::{FilterPlace, FilterSlot, ReceiveFilter};

@@ -14,8 +14,8 @@ use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use super::address::{address_family, read_address};
 use super::attribute::attributes;
 use super::error::{Cause, NetlinkError, during};
-use super::link::{question_about_index, question_about_kind, read_link, read_of_kind};
-use super::socket::Socket;
+use super::link::{question_about_all, question_about_index, question_about_kind, read_link, read_of_kind};
+use super::socket::{Dump, Socket};
 
 /// Length of `struct rtgenmsg`, padded.
 const HEADER_LENGTH: usize = 4;
@@ -23,6 +23,8 @@ const HEADER_LENGTH: usize = 4;
 const NSID: u16 = 1;
 /// A number that the kernel chooses.
 const ANY_NUMBER: i32 = -1;
+/// The index of `lo` in every namespace (`LOOPBACK_IFINDEX` of `linux/netdevice.h`).
+const LO: u32 = 1;
 /// `IFA_TARGET_NETNSID` of `linux/if_addr.h`, since Linux 4.20.
 const TARGET_NETNSID: u16 = 10;
 
@@ -89,6 +91,20 @@ impl Socket {
             Err(cause) => {
                 Err(during(|| format!("list the links of the network namespace with number {number}"))(cause))
             }
+        }
+    }
+
+    /// Lists the links of a kind in the namespace of a number, or in the socket's own, without a repeat. A number that no
+    /// living namespace has gives none. For no kind it lists hardware.
+    pub fn links_once(&mut self, kind: Option<&str>, number: Option<i32>) -> Result<Dump<Link>, NetlinkError> {
+        let question = match kind {
+            Some(kind) => question_about_kind(kind, number),
+            None => question_about_all(number),
+        };
+        let is_wanted = |link: &Link| link.kind.as_deref() == kind && link.index != LO;
+        match self.dump_once(&RouteNetlinkMessage::GetLink(question), |payload| read_link(payload).filter(is_wanted)) {
+            Err(cause) if cause.errno() == Some(libc::EINVAL) && number.is_some() => Ok(Dump::Whole(Vec::new())),
+            result => result.map_err(during(|| format!("list the {} links", kind.unwrap_or("hardware")))),
         }
     }
 

@@ -12,6 +12,7 @@ mod release;
 mod series;
 
 use std::io;
+use std::time::Instant;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -36,6 +37,24 @@ const REPEATS: u32 = 50;
 /// larger. Only memory that is written to is used.
 const CAPACITY: usize = 1024 * 1024;
 
+/// The objects of a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dump<T> {
+    /// All of them.
+    Whole(Vec<T>),
+    /// A change has interrupted the dump: objects may be missing that existed all the time.
+    Interrupted(Vec<T>),
+}
+
+impl<T> Dump<T> {
+    /// Those that came.
+    pub fn into_objects(self) -> Vec<T> {
+        match self {
+            Self::Whole(objects) | Self::Interrupted(objects) => objects,
+        }
+    }
+}
+
 /// A netlink socket in the network namespace that its thread was in when it was opened. It speaks route netlink, except
 /// the few that other modules open for their own protocol.
 #[derive(Debug)]
@@ -49,6 +68,8 @@ pub struct Socket {
     has_open_dump: bool,
     /// The protocol, to open the socket again; `None` in tests with a simulated kernel.
     protocol: Option<isize>,
+    /// When it stops waiting for answers, if not only after a time-out.
+    deadline: Option<Instant>,
 }
 
 impl Drop for Socket {
@@ -86,15 +107,30 @@ impl Socket {
 
     fn on(inner: netlink_sys::Socket, protocol: Option<isize>) -> Self {
         let ending = protocol.map_or_else(SocketClosing::default, SocketClosing::of);
-        Self { inner, ending, sequence: 0, buffer: Vec::with_capacity(CAPACITY), has_open_dump: false, protocol }
+        Self {
+            inner,
+            ending,
+            sequence: 0,
+            buffer: Vec::with_capacity(CAPACITY),
+            has_open_dump: false,
+            protocol,
+            deadline: None,
+        }
     }
 
     /// Replaces a socket whose last dump was not read to its end by a new one in the same namespace. It would not help
     /// to read on: if the kernel fails in the middle of a dump, it sends nothing more and keeps the dump open.
     fn close_dump(&mut self) -> Result<(), Cause> {
         let Some(protocol) = self.protocol.filter(|_| self.has_open_dump) else { return Ok(()) };
+        let deadline = self.deadline;
         *self = Netns::of_socket(&self.inner)?.inside(|| Self::connect(protocol))??;
+        self.deadline = deadline;
         Ok(())
+    }
+
+    /// Receives no answer after this time. Another user of the machine can make a dump as long as they like.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     /// The cookie of the socket's namespace; `None` before Linux 5.14.
@@ -132,15 +168,24 @@ impl Socket {
     ) -> Result<Vec<T>, Cause> {
         let mut repeats = 0;
         loop {
-            self.close_dump()?;
-            let mut found = Vec::new();
-            let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
-            match (interrupted, repeats) {
-                (false, _) => return Ok(found),
-                (true, REPEATS) => return Err(Cause::Interrupted),
-                (true, _) => repeats += 1,
+            match (self.dump_once(question, &read)?, repeats) {
+                (Dump::Whole(found), _) => return Ok(found),
+                (Dump::Interrupted(_), REPEATS) => return Err(Cause::Interrupted),
+                (Dump::Interrupted(_), _) => repeats += 1,
             }
         }
+    }
+
+    /// The same, without a repeat of a dump that was interrupted.
+    pub fn dump_once<T>(
+        &mut self,
+        question: &(impl NetlinkSerializable + Clone),
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Dump<T>, Cause> {
+        self.close_dump()?;
+        let mut found = Vec::new();
+        let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
+        Ok(if interrupted { Dump::Interrupted(found) } else { Dump::Whole(found) })
     }
 
     /// Makes a change and waits until it is acknowledged.
@@ -206,7 +251,10 @@ impl Socket {
 
     /// Receives one datagram into the buffer.
     fn receive(&mut self) -> Result<(), Cause> {
-        let Self { inner, buffer, .. } = self;
+        let Self { inner, buffer, deadline, .. } = self;
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Cause::Timeout);
+        }
         buffer.clear();
         let length = received(|| inner.recv(buffer, libc::MSG_TRUNC))?;
         if length > buffer.len() { Err(Cause::Malformed) } else { Ok(()) }

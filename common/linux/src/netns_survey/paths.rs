@@ -1,71 +1,207 @@
-//! Paths to every network namespace that processes are in or hold open, or that is mounted somewhere.
+//! Paths to every network namespace that threads are in or that processes hold open, or that is mounted somewhere.
+//!
+//! Threads have namespaces of their own. Only a process with one thread is looked at by its number alone, since its folder
+//! `task` need not be read then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::readlinkat;
 
 use super::gaps::Gaps;
-
-/// How the kernel names the files of network namespaces; a number follows.
-const NETWORK: &str = "net:[";
+use super::limits::Limits;
+use super::mount_namespaces::{self, MountNamespaces};
+use super::mount_table::{MountTable, below};
+use super::{MOUNT, NETWORK};
 
 /// So many paths are kept of one namespace: a process may end before its path is used.
 const MOST_PATHS: usize = 8;
 
+/// So many mount namespaces without a process are kept open.
+const MOST_ROOTS: usize = 64;
+
+/// The hard links that the folder `task` of a process with one thread has (`proc_task_getattr` of `fs/proc/base.c`).
+const LINKS_OF_ONE_THREAD: u64 = 3;
+
+/// `KCMP_FILES` of `linux/kcmp.h`: whether two threads have the same table of descriptors.
+const SAME_DESCRIPTORS: libc::c_int = 2;
+
 /// The paths, and what could not be read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Paths {
+    limits: Limits,
     /// Those of each namespace, by the kernel's name for it.
-    pub by_name: BTreeMap<String, Vec<String>>,
+    by_name: BTreeMap<String, Vec<PathBuf>>,
+    /// The namespaces whose paths were taken.
+    known: BTreeSet<String>,
     pub gaps: Gaps,
+    mounts: MountNamespaces,
+    /// The folders of descriptors.
+    tables: Vec<String>,
+    /// The roots of mount namespaces that paths begin with.
+    pub roots: Vec<OwnedFd>,
 }
 
 impl Paths {
-    /// Goes over all processes. Leaves out the namespaces that are known.
-    pub fn observe(known: &BTreeSet<String>) -> Self {
-        let (mut found, mut mounts) = (Self::default(), BTreeSet::new());
-        let entries = match fs::read_dir("/proc") {
-            Ok(entries) => entries,
-            Err(error) => {
-                found.gaps.add(format!("/proc: {error}"));
-                return found;
-            }
-        };
-        for name in entries.flatten().map(|entry| entry.file_name()) {
-            let pid = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            if let Some(pid) = pid {
-                found.look_at(&format!("/proc/{pid}"), known, &mut mounts);
-            }
+    /// Knows nothing yet, and leaves out what is known.
+    pub fn new(limits: Limits, known: BTreeSet<String>) -> Self {
+        Self {
+            limits,
+            by_name: BTreeMap::new(),
+            known,
+            gaps: Gaps::default(),
+            mounts: MountNamespaces::default(),
+            tables: Vec::new(),
+            roots: Vec::new(),
         }
-        found
     }
 
-    fn look_at(&mut self, process: &str, known: &BTreeSet<String>, mounts: &mut BTreeSet<String>) {
-        let own = format!("{process}/ns/net");
+    /// Takes what was found since the last time.
+    pub fn take(&mut self) -> BTreeMap<String, Vec<PathBuf>> {
+        self.known.extend(self.by_name.keys().cloned());
+        std::mem::take(&mut self.by_name)
+    }
+
+    /// Goes over all threads, and over what is mounted where they are.
+    pub fn observe_threads(&mut self) {
+        let Some(processes) = self.or_gap("/proc", numbers("/proc")) else { return };
+        for process in processes {
+            if self.limits.are_reached() {
+                return;
+            }
+            self.look_at_process(&format!("/proc/{process}"));
+        }
+    }
+
+    /// Goes over the descriptors of the processes that were seen, and over mounts that none of these can see.
+    pub fn observe_hidden(&mut self) {
+        for table in std::mem::take(&mut self.tables) {
+            if self.limits.are_reached() {
+                return;
+            }
+            self.look_at_descriptors(&table);
+        }
+        while let Some((name, paths)) = self.mounts.take_partial() {
+            if self.limits.are_reached() {
+                return;
+            }
+            self.look_into_mounts(&name, &paths);
+        }
+    }
+
+    fn look_at_process(&mut self, folder: &str) {
+        let tasks = format!("{folder}/task");
+        match self.or_gap(&tasks, fs::metadata(&tasks)) {
+            None => {}
+            Some(found) if found.nlink() == LINKS_OF_ONE_THREAD => {
+                self.look_at_thread(folder);
+                self.tables.push(format!("{folder}/fd"));
+            }
+            Some(_) => {
+                let mut owners = Vec::new();
+                for thread in self.or_gap(&tasks, numbers(&tasks)).into_iter().flatten() {
+                    let folder = format!("{tasks}/{thread}");
+                    self.look_at_thread(&folder);
+                    let (first, last) = (owners.first().copied(), owners.last().copied());
+                    if !first.into_iter().chain(last).any(|owner| have_same_descriptors(owner, thread)) {
+                        owners.push(thread);
+                        self.tables.push(format!("{folder}/fd"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn look_at_thread(&mut self, thread: &str) {
+        let own = format!("{thread}/ns/net");
         if let Some(name) = self.target(&own) {
-            self.offer(known, name, own);
+            self.offer(name, PathBuf::from(own));
         }
-        let is_new = self.target(&format!("{process}/ns/mnt")).is_some_and(|namespace| mounts.insert(namespace));
-        if is_new {
-            let file = format!("{process}/mountinfo");
-            let text = fs::read_to_string(&file);
-            for (name, point) in self.or_gap(&file, text).iter().flat_map(|text| mounted(text)) {
-                self.offer(known, name, format!("{process}/root{point}"));
-            }
+        let place = format!("{thread}/ns/mnt");
+        if let Some(name) = self.target(&place)
+            && self.mounts.add(&name, PathBuf::from(place))
+        {
+            self.look_at_mounts(thread, &name);
         }
-        let folder = format!("{process}/fd");
-        let entries = fs::read_dir(&folder);
-        for entry in self.or_gap(&folder, entries).into_iter().flatten().flatten() {
-            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-            if let Some(name) = self.target(&path).filter(|target| target.starts_with(NETWORK)) {
-                self.offer(known, name, path);
+    }
+
+    /// Reads the mounts that a thread sees in a mount namespace, unless one with the same root has shown them.
+    fn look_at_mounts(&mut self, thread: &str, namespace: &str) {
+        let place = format!("{thread}/root");
+        let Some(root) = self.or_gap(&place, fs::read_link(&place)) else { return };
+        if !self.mounts.is_new_root(namespace, &root) {
+            return;
+        }
+        let file = format!("{thread}/mountinfo");
+        let Some(text) = self.or_gap(&file, fs::read(&file)) else { return };
+        let table = MountTable::parse(&text);
+        if table.has_root && root == Path::new("/") {
+            self.mounts.set_whole(namespace);
+        }
+        self.offer_mounted(table, Path::new(&place));
+    }
+
+    fn offer_mounted(&mut self, table: MountTable, root: &Path) {
+        for (name, place) in table.networks {
+            self.offer(name, below(root, &place));
+        }
+        for (name, place) in table.mounts {
+            self.mounts.add(&name, below(root, &place));
+        }
+    }
+
+    /// Enters a mount namespace, which has no process that sees all of its mounts.
+    fn look_into_mounts(&mut self, name: &str, paths: &[PathBuf]) {
+        for path in paths {
+            match mount_namespaces::enter(path, name) {
+                Ok(Some(entered)) => {
+                    let root = entered.path();
+                    let is_of_use = !entered.table.networks.is_empty() || !entered.table.mounts.is_empty();
+                    if is_of_use && self.roots.len() == MOST_ROOTS {
+                        self.gaps
+                            .add(format!("{name} is one of more than {MOST_ROOTS} mount namespaces without a process"));
+                    } else if is_of_use {
+                        self.offer_mounted(entered.table, &root);
+                        self.roots.push(entered.root);
+                    }
+                    return;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.gaps.add(error.in_full());
+                    return;
+                }
             }
         }
     }
 
-    fn offer(&mut self, known: &BTreeSet<String>, name: String, path: String) {
-        if !known.contains(&name) {
+    fn look_at_descriptors(&mut self, folder: &str) {
+        let opened = File::open(folder).and_then(|opened| Ok((opened, fs::read_dir(folder)?)));
+        let Some((opened, entries)) = self.or_gap(folder, opened) else { return };
+        for (count, entry) in entries.flatten().enumerate() {
+            if count == self.limits.descriptors {
+                self.gaps.add(format!("{folder} has more than {count} descriptors"));
+                return;
+            }
+            let name = entry.file_name();
+            let target = readlinkat(&opened, name.as_os_str()).map_err(io::Error::from);
+            let Some(target) = self.or_gap(folder, target).and_then(|target| target.into_string().ok()) else {
+                continue;
+            };
+            if target.starts_with(NETWORK) {
+                self.offer(target, entry.path());
+            } else if target.starts_with(MOUNT) {
+                self.mounts.add(&target, entry.path());
+            }
+        }
+    }
+
+    fn offer(&mut self, name: String, path: PathBuf) {
+        if !self.known.contains(&name) {
             let paths = self.by_name.entry(name).or_default();
             if paths.len() < MOST_PATHS {
                 paths.push(path);
@@ -73,13 +209,13 @@ impl Paths {
         }
     }
 
-    /// Where a link of `/proc` leads; `None` when its process has ended.
+    /// Where a link of `/proc` leads; `None` when its thread has ended.
     fn target(&mut self, path: &str) -> Option<String> {
-        let target = self.or_gap(path, fs::read_link(Path::new(path)))?;
+        let target = self.or_gap(path, fs::read_link(path))?;
         target.into_os_string().into_string().ok()
     }
 
-    /// What was read; `None` when the process has ended, or is not to be seen.
+    /// What was read; `None` when the thread has ended, or is not to be seen.
     fn or_gap<T>(&mut self, path: &str, read: io::Result<T>) -> Option<T> {
         read.inspect_err(|error| {
             if !has_ended(error) {
@@ -90,20 +226,24 @@ impl Paths {
     }
 }
 
-/// A process that has ended has no files, and one that nobody has waited for yet is in no mount namespace.
+/// The numbers of the processes or threads in a folder of `/proc`.
+fn numbers(folder: &str) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(found)
+}
+
+/// A thread that has ended has no files, and one that nobody has waited for yet is in no mount namespace.
 fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::EINVAL))
 }
 
-/// The network namespaces that are mounted, with their places, from `mountinfo` of proc(5), in which a blank is `\040`.
-fn mounted(mountinfo: &str) -> Vec<(String, String)> {
-    let mounted = |line: &str| {
-        let mut fields = line.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        let decoded = point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
-        root.starts_with(NETWORK).then(|| (root.to_owned(), decoded))
-    };
-    mountinfo.lines().filter_map(mounted).collect()
+/// Whether two threads certainly have the same table of descriptors (kcmp(2)).
+fn have_same_descriptors(one: i32, other: i32) -> bool {
+    // SAFETY: the call has numbers as arguments and changes nothing.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, SAME_DESCRIPTORS, 0, 0) == 0 }
 }
 
 #[cfg(test)]
@@ -111,26 +251,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_are_found_where_they_are_mounted() {
-        let mountinfo = "\
-25 1 0:23 / /run rw,nosuid - tmpfs tmpfs rw
-30 25 0:4 net:[4026532296] /run/netns/a rw shared:5 - nsfs nsfs rw
-31 25 0:4 mnt:[4026532297] /run/mnt rw - nsfs nsfs rw
-32 25 0:4 net:[4026532298] /run/net\\040ns/b rw - nsfs nsfs rw
-";
-        let found = mounted(mountinfo);
-        let found: Vec<_> = found.iter().map(|(name, point)| (name.as_str(), point.as_str())).collect();
-        assert_eq!(found, [("net:[4026532296]", "/run/netns/a"), ("net:[4026532298]", "/run/net ns/b")]);
-    }
-
-    #[test]
-    fn only_an_ended_process_is_no_gap() {
-        let mut paths = Paths::default();
+    fn only_an_ended_thread_is_no_gap() {
+        let mut paths = Paths::new(Limits::NONE, BTreeSet::new());
         for errno in [libc::ENOENT, libc::ESRCH, libc::EINVAL] {
             assert_eq!(paths.or_gap::<()>("p", Err(io::Error::from_raw_os_error(errno))), None);
             assert_eq!(paths.gaps.text(), None);
         }
         paths.or_gap::<()>("/proc/7/ns/net", Err(io::Error::from_raw_os_error(libc::EACCES)));
         assert_eq!(paths.gaps.text().as_deref(), Some("/proc/7/ns/net: Permission denied (os error 13)"));
+    }
+
+    #[test]
+    fn threads_of_a_process_have_the_same_descriptors() {
+        let own = nix::unistd::gettid().as_raw();
+        let other = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| have_same_descriptors(own, nix::unistd::gettid().as_raw()));
+            thread.join().expect("no panic")
+        });
+        assert!(other);
+        assert!(!have_same_descriptors(own, 1) || own == 1);
+    }
+
+    #[test]
+    fn more_descriptors_than_the_limit_are_a_gap() {
+        let mut paths = Paths::new(Limits { descriptors: 1, ..Limits::NONE }, BTreeSet::new());
+        paths.look_at_descriptors("/proc/self/fd");
+        assert_eq!(paths.gaps.text().as_deref(), Some("/proc/self/fd has more than 1 descriptors"));
     }
 }

@@ -54,6 +54,20 @@ fn a_dump_that_is_interrupted_every_time_is_not_used() {
 }
 
 #[test]
+fn a_dump_that_is_asked_for_once_is_not_repeated() {
+    let (mut socket, _kernel) = played(&[dumped(1, NLM_F_DUMP_INTR), dumped(2, 0)]);
+    assert_eq!(socket.dump_once(&question(), number), Ok(Dump::Interrupted(vec![1])));
+    assert_eq!(socket.dump_once(&question(), number), Ok(Dump::Whole(vec![2])));
+}
+
+#[test]
+fn no_answer_is_read_after_the_deadline() {
+    let (mut socket, _kernel) = played(&[dumped(1, 0)]);
+    socket.set_deadline(Some(Instant::now()));
+    assert_eq!(socket.dump(&question(), number), Err(Cause::Timeout));
+}
+
+#[test]
 fn a_dump_may_come_in_pieces() {
     let data = |payload: u32| message(DATA, NLM_F_MULTIPART, 1, &payload.to_ne_bytes());
     let answers = [[data(1), data(2)].concat(), data(3), message(NLMSG_DONE, NLM_F_MULTIPART, 1, &[0; 4])];

@@ -1,0 +1,55 @@
+//! How much of the machine a survey looks at.
+
+use std::time::{Duration, Instant};
+
+use crate::clock::processor_time;
+
+/// How much processor time DEL takes to look for a link. It is as much on a machine with much load.
+const MOST_WORK: Duration = Duration::from_secs(2);
+
+/// How long DEL waits for the locks of the kernel besides.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many descriptors DEL looks at of one process. Any user can open many more, at no cost.
+const MOST_DESCRIPTORS: usize = 10_000;
+
+/// The limits of a survey.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// When it ends, unless it has ended before.
+    pub deadline: Option<Instant>,
+    /// How much processor time this process has had then.
+    pub work: Option<Duration>,
+    /// How many descriptors are looked at of one process.
+    pub descriptors: usize,
+}
+
+impl Limits {
+    /// Those of a survey that may take as long as it needs.
+    pub const NONE: Self = Self { deadline: None, work: None, descriptors: usize::MAX };
+
+    /// Those of a survey that DEL waits for.
+    pub fn of_del() -> Self {
+        let work = processor_time().map(|spent| spent + MOST_WORK);
+        let work = work.inspect_err(|error| log::debug!("there is no clock of processor time: {error}")).ok();
+        Self { deadline: Some(Instant::now() + PATIENCE), work, descriptors: MOST_DESCRIPTORS }
+    }
+
+    /// Whether the time is over.
+    pub fn are_reached(&self) -> bool {
+        let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        is_late || self.work.is_some_and(|most| processor_time().is_ok_and(|spent| spent >= most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_del_are_reached_by_work_and_by_waiting() {
+        assert!(!Limits::of_del().are_reached() && !Limits::NONE.are_reached());
+        assert!(Limits { work: Some(Duration::ZERO), ..Limits::of_del() }.are_reached());
+        assert!(Limits { deadline: Some(Instant::now()), ..Limits::of_del() }.are_reached());
+    }
+}

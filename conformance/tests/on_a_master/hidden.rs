@@ -1,0 +1,183 @@
+//! Where DEL finds an interface that a container has moved on: in every namespace of the machine that this process can reach,
+//! whatever keeps it. What it cannot reach it says.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::process::{self, Child, Command};
+
+use cni_conformance::cases::for_each;
+use cni_conformance::uml::on_kernels_with;
+use cni_conformance::wait::wait_until;
+use cni_conformance::{CniTool, Feature, Invocation, Namespace, Verb, reference};
+use serde_json::json;
+
+use super::{World, shell};
+
+/// Moves `eth0` into a new namespace, which is mounted at `$place`.
+const MOVE: &str = "mkdir -p /run/k; mount -t tmpfs t /run/k; touch \"$place\"; unshare --net=\"$place\" true
+ip link set eth0 netns \"$place\"; nsenter --net=\"$place\" ip address add 10.7.0.2/24 dev eth0
+nsenter --net=\"$place\" ip link set eth0 up\n";
+
+const PLACE: &str = "place=/run/k/x\n";
+
+/// A process that only a thread of its own is in the namespace of.
+const THREAD: &str = "exec python3 -c '
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+def work():
+    netns = os.open(\"/run/k/x\", os.O_RDONLY)
+    assert libc.setns(netns, 0x40000000) == 0
+    os.close(netns)
+    assert libc.umount2(b\"/run/k/x\", 2) == 0
+    open(\"/run/ready\", \"w\")
+    time.sleep(1000)
+threading.Thread(target=work).start()
+time.sleep(1000)'";
+
+/// Ends its first thread, and lives on by another.
+const END_FIRST_THREAD: &str = "
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+open(\"/run/ready\", \"w\")
+ctypes.CDLL(None).pthread_exit(None)";
+
+const SLEEP: &str = "touch /run/ready; exec sleep 1000";
+
+const CHROOT: &str = "mkdir /run/k/e; mount --bind / /run/k/e; touch /run/ready; exec chroot /run/k/e sleep 1000";
+
+/// What keeps the namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeper {
+    Thread,
+    Mount,
+    /// A mount, in a mount namespace that only a descriptor of another process keeps.
+    Descriptor,
+}
+
+/// The process that hides the interface.
+struct Hider(Child);
+
+impl Hider {
+    /// Starts it in the container, with a mount namespace of its own, and waits until it has hidden the interface.
+    fn start(container: &Namespace, script: &str) -> Self {
+        let own = "--propagation=private";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", own, "sh", "-ec", script]);
+        let hider = container.run(|| Self(command.spawn().expect("start a process")));
+        wait_until("the interface is hidden", || fs::exists("/run/ready").is_ok_and(|is_there| is_there));
+        fs::remove_file("/run/ready").expect("remove a file");
+        hider
+    }
+
+    /// Waits until its first thread has ended, by which `/proc/<pid>` shows its namespaces.
+    fn wait_for_the_end_of_its_first_thread(&self) {
+        wait_until("the first thread ends", || fs::read_link(self.path("ns/net")).is_err());
+    }
+
+    fn path(&self, below: &str) -> String {
+        format!("/proc/{}/{below}", self.0.id())
+    }
+
+    /// The path of its last thread.
+    fn last_thread(&self) -> String {
+        let threads = fs::read_dir(self.path("task")).expect("list its threads");
+        let threads = threads.map(|thread| thread.expect("a thread").file_name().into_string().expect("a number"));
+        let last = threads.max_by_key(|thread| thread.parse::<u32>().expect("a number")).expect("a thread");
+        self.path(&format!("task/{last}"))
+    }
+}
+
+impl Drop for Hider {
+    fn drop(&mut self) {
+        self.0.kill().expect("end the process");
+        self.0.wait().expect("the process ends");
+    }
+}
+
+#[test]
+fn del_finds_an_interface_wherever_a_container_hides_it() {
+    let first_thread_ends =
+        format!("exec nsenter --net=/run/k/x sh -ec 'umount /run/k/x; exec python3 -c \"$0\"' '{END_FIRST_THREAD}'");
+    let cases = [
+        ("in the namespace of a thread", (PLACE, THREAD, Keeper::Thread)),
+        ("in that of a process whose first thread has ended", (PLACE, &*first_thread_ends, Keeper::Thread)),
+        ("in one that is mounted where all processes are in a chroot", (PLACE, CHROOT, Keeper::Mount)),
+        ("in one with a name that is not UTF-8", ("place=$(printf '/run/k/\\377')\n", SLEEP, Keeper::Mount)),
+        ("with a line of the log", ("place=$(printf '/run/k/x\\nmacvlan warn: forged')\n", SLEEP, Keeper::Mount)),
+        ("in one that is mounted where no process is", (PLACE, SLEEP, Keeper::Descriptor)),
+    ];
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        for_each(cases, |(place, script, kept)| {
+            let world = World::new(kind);
+            let list = world.network(&json!({}));
+            let (container, attachment) = world.attach(&list, "c1");
+            let mut hider = Hider::start(&container, &format!("{place}{MOVE}{script}"));
+            if script == first_thread_ends {
+                hider.wait_for_the_end_of_its_first_thread();
+            }
+            let mounts = File::open(hider.path("ns/mnt"));
+            let (network, way) = match kept {
+                Keeper::Thread => (format!("{}/ns/net", hider.last_thread()), String::new()),
+                Keeper::Mount | Keeper::Descriptor => ("$place".to_owned(), {
+                    let file = mounts.as_ref().expect("its mount namespace").as_raw_fd();
+                    format!("nsenter --mount=/proc/{}/fd/{file} ", process::id())
+                }),
+            };
+            if kept == Keeper::Descriptor {
+                hider.0.kill().expect("end the process");
+                hider.0.wait().expect("the process ends");
+            }
+            let inside = format!("{place}{way}nsenter --net=\"{network}\" ip -o link show type macvlan");
+            let links = || shell(world.sandbox.host(), &inside);
+            assert!(links().contains("eth0"), "it is hidden there");
+            if kept != Keeper::Descriptor {
+                drop(mounts);
+            }
+            let deleted = world.runtime(&list).del(&attachment);
+            deleted.expect_success();
+            let said = deleted.step(super::plugin(kind)).stderr();
+            let count = |begin: &str| said.lines().filter(|line| line.starts_with(begin)).count();
+            assert_eq!(count("macvlan warn: the container has moved its interface on: "), 1, "{said}");
+            // Other tests hide namespaces as well.
+            assert_eq!(count("") - count("macvlan warn: not every network namespace"), 1, "{said}");
+            assert_eq!(world.leases(), [""; 0]);
+        });
+    });
+}
+
+/// No path leads to it.
+#[test]
+fn del_says_that_it_cannot_see_a_namespace_that_is_covered_by_a_mount() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, attachment) = world.attach(&list, "c1");
+        let script = format!("{PLACE}{MOVE}mount -t tmpfs t /run/k; {SLEEP}");
+        let _hider = Hider::start(&container, &script);
+        let deleted = world.runtime(&list).del(&attachment);
+        deleted.expect_success();
+        let said = deleted.step(super::plugin(kind)).stderr();
+        assert!(said.contains("warn: not every network namespace of the machine can be searched: net:["), "{said}");
+    });
+}
+
+/// As containers of the reference are, whose namespaces have no number on the host: by this they would be found as well.
+#[test]
+fn gc_of_the_tool_keeps_a_container_that_lives_by_a_thread_alone() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let Some(reference) = reference::find("gc of what lives by a thread alone") else { return };
+        let world = World::new(kind);
+        let mut list = world.network(&json!({}));
+        list["cniVersion"] = json!("1.0.0");
+        list["plugins"][0]["cniVersion"] = json!("1.0.0");
+        let container = world.sandbox.container("c1");
+        CniTool::new(&world.sandbox, &list).binaries(&reference.folder).add(&container).expect_success();
+        let hider = Hider::start(&container, &format!("exec python3 -c '{END_FIRST_THREAD}'"));
+        hider.wait_for_the_end_of_its_first_thread();
+        container.remove();
+        let tool = Invocation::new(&world.sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND");
+        let done = tool.arguments(&["gc", "--remove"]).run();
+        assert_eq!(done.stdout(), "nothing is left over\n", "{done}");
+        assert_eq!(world.leases(), ["10.7.0.2"]);
+    });
+}

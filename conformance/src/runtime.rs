@@ -98,6 +98,7 @@ pub struct Runtime<'s> {
     list: Value,
     folder: PathBuf,
     environment: Vec<(String, String)>,
+    launcher: Vec<String>,
     traced: bool,
     deadline: Duration,
     killed_at: Option<Instant>,
@@ -116,6 +117,7 @@ impl<'s> Runtime<'s> {
             list,
             folder: folder.to_owned(),
             environment: Vec::new(),
+            launcher: Vec::new(),
             traced: false,
             deadline: DEADLINE,
             killed_at: None,
@@ -133,6 +135,13 @@ impl<'s> Runtime<'s> {
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.environment.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts every plugin through another program, as [`Invocation::launched_by`].
+    #[must_use]
+    pub fn launched_by(mut self, words: &[&str]) -> Self {
+        self.launcher = words.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
@@ -290,7 +299,8 @@ impl<'s> Runtime<'s> {
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
-        let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb);
+        let launcher: Vec<_> = self.launcher.iter().map(String::as_str).collect();
+        let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb).launched_by(&launcher);
         let call = match self.killed_at {
             None => call.deadline(self.deadline),
             Some(moment) => call.killed_after(moment.saturating_duration_since(Instant::now())),

@@ -52,7 +52,7 @@ pub struct Measurement {
     pub reference: Cost,
 }
 
-const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
+pub const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
 
 /// What one turn took, by operation, and what was counted once.
 type ChainRun = [(Cost, CallCounts); 3];
@@ -216,7 +216,7 @@ fn work(
 }
 
 /// ADD, CHECK and DEL of one container. The reference's CHECK may fail where it is wrong.
-fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
+pub fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
     let (_container, mut attachment) = newcomer(sandbox, number);
     let add = runtime.add(&mut attachment);
     add.expect_success();

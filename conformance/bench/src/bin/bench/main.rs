@@ -6,6 +6,8 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "tables for a person to read")]
 
 mod chain;
+#[cfg(target_arch = "x86_64")]
+mod floor;
 mod leases;
 mod many;
 mod packets;
@@ -14,6 +16,20 @@ mod side;
 mod table;
 mod tool;
 
+/// The recorder of the floor reads the registers of x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+mod floor {
+    use std::path::Path;
+
+    pub fn compare(_: &crate::ComparedFolders, _: &Path, _: &[usize], _: usize) {
+        panic!("--floor needs x86-64")
+    }
+
+    pub fn record(_: &Path, _: &Path) -> ! {
+        panic!("--record needs x86-64")
+    }
+}
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +37,7 @@ use chain::Load;
 use many::Crowds;
 use picture::{Line, Picture};
 
-const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--many [--others NUMBER]] [--pictures DIRECTORY]";
+const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--many [--others N]] [--floor REPLAY [--others N]] [--pictures DIR]";
 
 /// How many containers there are, and how many more have died, when the administrator's tool is timed.
 const TOOL: (usize, usize) = (1500, 300);
@@ -65,7 +81,7 @@ struct ComparedFolders {
 
 fn main() {
     let (mut folders, mut plan, mut pictures) = (Vec::new(), WHOLE, None);
-    let (mut is_tool, mut many, mut others) = (false, None, None);
+    let (mut is_tool, mut many, mut replay, mut others) = (false, None, None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -73,6 +89,8 @@ fn main() {
             "--tool" => is_tool = true,
             "--many" => many = Some(many::MANY),
             "--others" => others = arguments.next().and_then(|number| number.parse().ok()),
+            "--floor" => replay = arguments.next().map(PathBuf::from),
+            "--record" => record(arguments),
             "--pictures" => pictures = arguments.next().map(PathBuf::from),
             _ => folders.push(PathBuf::from(argument)),
         }
@@ -86,6 +104,11 @@ fn main() {
         return;
     }
     let sides = ComparedFolders { ours, reference };
+    if let Some(replay) = replay {
+        let others: Option<usize> = others;
+        floor::compare(&sides, &replay, others.as_ref().map_or(plan.containers, std::slice::from_ref), QUICK.rounds);
+        return;
+    }
     if let Some(crowds) = many {
         many::measure(&sides, &crowds.beside(others.as_slice()));
         return;
@@ -103,6 +126,13 @@ fn main() {
             write(&directory.join("packets.svg"), &packets);
         }
     }
+}
+
+/// Is how the measurement of the floor starts a plugin: `bench --record FOLDER PLUGIN`.
+fn record(arguments: impl Iterator<Item = String>) -> ! {
+    let paths: Vec<_> = arguments.map(PathBuf::from).collect();
+    let [folder, program] = &paths[..] else { panic!("--record needs a folder and a program") };
+    floor::record(folder, program)
 }
 
 fn write(path: &Path, picture: &Picture) {

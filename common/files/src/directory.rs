@@ -60,11 +60,36 @@ impl PrivateDirectory {
     /// # Errors
     /// [`FileError`] names the directory, also if it belongs to another user or is a link.
     pub fn ensure(&self) -> Result<(), FileError> {
-        if let Some(outer) = self.root.parent() {
+        self.private().into_iter().try_for_each(|path| self.ensure_private(path))
+    }
+
+    fn ensure_private(&self, path: &Path) -> Result<(), FileError> {
+        let metadata = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.create(path)?;
+                fs::symlink_metadata(path)
+            }
+            known => known,
+        };
+        let metadata = metadata.map_err(FileError::of("stat", path))?;
+        verify_owner(&metadata).map_err(FileError::of("use", path))?;
+        if metadata.mode() & 0o7777 == DIRECTORY_MODE {
+            return Ok(());
+        }
+        fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
+            .map_err(FileError::of("change the mode of", path))
+    }
+
+    /// Creates one of the private directories, and those above the outermost. Another process may be faster.
+    fn create(&self, path: &Path) -> Result<(), FileError> {
+        if let (true, Some(outer)) = (path == self.root, path.parent()) {
             let made = DirBuilder::new().recursive(true).mode(OUTER_MODE).create(outer);
             made.map_err(FileError::of("create", outer))?;
         }
-        self.private().into_iter().try_for_each(ensure_private)
+        match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(FileError::of("create", path)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Makes the directory and does work in it. The process that removes the last file of a directory also removes the
@@ -88,7 +113,8 @@ impl PrivateDirectory {
     /// [`FileError`] names the file. Then the file is as it was.
     pub fn replace_file(&self, drafts: &Self, name: &str, content: &[u8]) -> Result<(), FileError> {
         let path = self.path.join(name);
-        drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
+        let write = || self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path));
+        if self.private().contains(&drafts.path()) { write() } else { drafts.with(write) }
     }
 
     /// Reads a file of the directory; `None` if it is missing. A file that no plugin can have written, such as a pipe,
@@ -184,20 +210,6 @@ pub fn in_directory<T>(
         done = attempt();
     }
     done
-}
-
-fn ensure_private(path: &Path) -> Result<(), FileError> {
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(source) => return Err(FileError::of("create", path)(source)),
-    }
-    let metadata = fs::symlink_metadata(path).map_err(FileError::of("stat", path))?;
-    verify_owner(&metadata).map_err(FileError::of("use", path))?;
-    if metadata.mode() & 0o7777 == DIRECTORY_MODE {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(FileError::of("change the mode of", path))
 }
 
 /// A directory of root may be used by everyone who can; another user's only by that user.

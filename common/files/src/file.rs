@@ -19,19 +19,26 @@ pub fn read_at_most(limit: u64, path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 fn read_opened(file: File, limit: u64) -> io::Result<Vec<u8>> {
-    let kind = file.metadata()?.file_type();
+    let metadata = file.metadata()?;
+    let kind = metadata.file_type();
     if kind.is_dir() {
         return Err(io::Error::from_raw_os_error(EISDIR));
     }
     if !kind.is_file() && !is_null(&file, kind)? {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let mut content = Vec::new();
+    let mut content = with_room_for(metadata.len().min(limit));
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
         return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
     }
     Ok(content)
+}
+
+/// A buffer for so many bytes. Into a smaller one the standard library reads 32 bytes at first, and then more and more.
+pub(crate) fn with_room_for(bytes: u64) -> Vec<u8> {
+    const PROBE: usize = 32;
+    Vec::with_capacity(usize::try_from(bytes).unwrap_or_default().saturating_add(PROBE))
 }
 
 /// Tells `/dev/null`, which some give for a file that says nothing, from other devices.

@@ -3,12 +3,18 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::error::FileError;
 
-/// Differs between boots: `boot_id` of random(4).
+/// Differs between boots: `boot_id` of random(4). It is read once.
 pub fn boot_id() -> Result<String, FileError> {
-    read_id(Path::new("/proc/sys/kernel/random/boot_id"))
+    static ID: OnceLock<String> = OnceLock::new();
+    if let Some(id) = ID.get() {
+        return Ok(id.clone());
+    }
+    let id = read_id(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    Ok(ID.get_or_init(|| id).clone())
 }
 
 /// Differs between machines: machine-id(5).

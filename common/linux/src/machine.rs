@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
-use cni_kernel::netlink::Socket;
+use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_kernel::netns::Netns;
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::Link;
@@ -55,6 +55,9 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
+    /// No socket can be opened.
+    #[error(transparent)]
+    Socket(#[from] NetlinkError),
     /// The kernel gave no random bytes.
     #[error("failed to read random bytes")]
     Random(#[source] io::Error),
@@ -67,6 +70,7 @@ impl Failure for HostError {
             Self::NotEntered => Code::Internal,
             Self::NewNetns(_) => Code::Kernel,
             Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
+            Self::Socket(error) => error.code(),
             Self::Random(_) => Code::Io,
         }
     }
@@ -104,7 +108,7 @@ impl LinuxHost {
     pub fn new(request: &Request) -> Result<Self, Error> {
         Ok(Self {
             request: request.clone(),
-            host: Side::current(Netns::own().map_err(HostError::OwnNetns)?)?,
+            host: Side::current(Netns::own().map_err(HostError::OwnNetns)?),
             container: None,
             asked: None,
             firewalld: SystemFirewalld::new(),
@@ -168,7 +172,7 @@ impl LinuxHost {
     /// The links of a kind in a namespace.
     pub(crate) fn links_of_kind(&mut self, ns: Ns, kind: &str) -> Result<Vec<Link>, Error> {
         if let (Ns::Host, host_veths::KIND, Some(veths)) = (ns, kind, &mut self.veths) {
-            return Ok(veths.list(&mut self.host.socket)?);
+            return Ok(veths.list(self.host.socket()?)?);
         }
         Ok(self.socket(ns)?.links_of_kind(kind)?)
     }
@@ -226,7 +230,7 @@ impl LinuxHost {
 
     /// The socket of a namespace.
     pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, HostError> {
-        Ok(&mut self.side(ns)?.socket)
+        Ok(self.side(ns)?.socket()?)
     }
 
     /// The socket of a namespace, and the other or the same namespace at once.
@@ -235,7 +239,7 @@ impl LinuxHost {
         ns: Ns,
         other: Option<Ns>,
     ) -> Result<(&mut Socket, Option<Rc<Netns>>), HostError> {
-        let netns = other.map(|other| Ok(Rc::clone(&self.side(other)?.netns))).transpose()?;
+        let netns = other.map(|other| self.side(other).map(|side| Rc::clone(&side.netns))).transpose()?;
         Ok((self.socket(ns)?, netns))
     }
 }

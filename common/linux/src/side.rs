@@ -1,7 +1,7 @@
 //! One side of a request, the host or the container: its namespace, a socket in it, and its packet filter.
 //!
-//! The socket is opened once and belongs to the namespace. So the thread enters the namespace only for what depends on
-//! the thread's own namespace, such as kernel parameters.
+//! The socket is opened once, the host's when it is needed first, and belongs to the namespace. So the thread enters the
+//! namespace only for what depends on the thread's own namespace, such as kernel parameters.
 
 use std::io;
 use std::rc::Rc;
@@ -13,15 +13,15 @@ use crate::iptables::AutoIptables;
 
 pub(crate) struct Side {
     pub(crate) netns: Rc<Netns>,
-    pub(crate) socket: Socket,
+    socket: Option<Socket>,
     pub(crate) netfilter: AutoIptables,
     scope: NetnsScope,
 }
 
 impl Side {
-    /// Opens the side of the calling thread's namespace.
-    pub(crate) fn current(netns: Netns) -> Result<Self, NetlinkError> {
-        Ok(Self::new(Rc::new(netns), Socket::open()?, NetnsScope::Current))
+    /// The side of the calling thread's namespace.
+    pub(crate) fn current(netns: Netns) -> Self {
+        Self::new(Rc::new(netns), None, NetnsScope::Current)
     }
 
     /// Opens the side of another namespace.
@@ -29,11 +29,18 @@ impl Side {
         let netns = Rc::new(netns);
         let socket = netns.inside(Socket::open)?;
         let socket = socket.map_err(|error| io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO)))?;
-        Ok(Self::new(Rc::clone(&netns), socket, NetnsScope::Other(netns)))
+        Ok(Self::new(Rc::clone(&netns), Some(socket), NetnsScope::Other(netns)))
     }
 
-    fn new(netns: Rc<Netns>, socket: Socket, scope: NetnsScope) -> Self {
+    fn new(netns: Rc<Netns>, socket: Option<Socket>, scope: NetnsScope) -> Self {
         Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
+    }
+
+    pub(crate) fn socket(&mut self) -> Result<&mut Socket, NetlinkError> {
+        match &mut self.socket {
+            Some(socket) => Ok(socket),
+            none => Ok(none.insert(Socket::open()?)),
+        }
     }
 
     /// Does work that depends on the namespace of the calling thread.

@@ -29,6 +29,7 @@ pub mod losses;
 pub mod namespace;
 pub mod network;
 pub mod nomad;
+pub mod odd_names;
 pub mod outside;
 pub mod plugin;
 pub mod plugins;

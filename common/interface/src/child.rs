@@ -87,10 +87,10 @@ pub fn ask_ipam(
     request: &Request,
     journal: &mut Journal<'_>,
 ) -> Result<ResolvedNetwork, Error> {
-    let name = request.attachment()?.ifname;
+    let link = verify::present(Ns::Container, &request.attachment()?.ifname, journal.host())?;
     let answer = ipam::add(plugin, request, journal);
     if !ipam::speaks_by_link(plugin) {
-        journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
+        journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
     }
     Ok(ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)?)
 }
@@ -165,11 +165,11 @@ pub fn status(kind: &'static str, master: &MasterChoice, ipam: Option<&str>, hos
 /// missing object is success.
 ///
 /// # Errors
-/// The first failure; both are tried.
+/// The first failure. Then the addresses are not released, unless the IPAM plugin speaks by the link.
 pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     ipam::del_with(request, &mut removal, |removal| {
-        removal.attempt(|host| leftovers::remove_child(kind, request, host));
+        removal.attempt(|host| leftovers::remove_child(kind, request, host))
     });
     removal.finish()
 }

@@ -104,14 +104,14 @@ pub fn speaks_by_link(plugin: &str) -> bool {
 }
 
 /// DEL: removes the interface by `remove`, and has the IPAM plugin release its addresses, each at its turn. One that speaks
-/// by the interface takes the addresses from it first.
-pub fn del_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
+/// by the interface takes the addresses from it first. Another is not called if `remove` returns `None`: the interface may
+/// still exist, with addresses that another container would get. The next DEL tries again.
+pub fn del_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>) -> Option<()>) {
     let first = is_called_first(request);
     if first {
         removal.attempt(|host| forward(request, Command::Del, host));
     }
-    remove(removal);
-    if !first {
+    if remove(removal).is_some() && !first {
         removal.attempt(|host| forward(request, Command::Del, host));
     }
 }

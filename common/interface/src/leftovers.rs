@@ -38,8 +38,8 @@ pub enum NamespaceVeth {
     /// No interface has the name, or another program made it, or it was made for another attachment.
     #[default]
     None,
-    /// An end of a veth without an alias: made by the reference plugins, or by the container itself.
-    Unlabelled,
+    /// An end of a veth without an alias, by its index: made by the reference plugins, or by the container itself.
+    Unlabelled(u32),
     /// The attachment's own; the host's end has this name.
     Own(IfName),
 }
@@ -56,7 +56,7 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
     let veth = judge(&link, request, at, host)?;
     let own = match veth {
         NamespaceVeth::None => Vec::new(),
-        NamespaceVeth::Unlabelled | NamespaceVeth::Own(_) => addresses_of(&link, host)?,
+        NamespaceVeth::Unlabelled(_) | NamespaceVeth::Own(_) => addresses_of(&link, host)?,
     };
     Ok(NamespaceContents { veth, own, others })
 }
@@ -69,7 +69,7 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
     Ok(match (owner, port) {
         (LinkOwner::This, Some(port)) => NamespaceVeth::Own(IfName::parse(&port.name)?),
         (LinkOwner::Unlabelled, _) if veth::is_veth(link) && may_be_told(link, request, at, host)? => {
-            NamespaceVeth::Unlabelled
+            NamespaceVeth::Unlabelled(link.index)
         }
         (LinkOwner::This | LinkOwner::Another | LinkOwner::Unlabelled, _) => NamespaceVeth::None,
     })
@@ -174,7 +174,7 @@ fn expected_link<'a>(
 
 /// Where the link of a record was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChildPlace {
+pub enum ChildPlace {
     /// In the recorded namespace.
     Inside,
     /// Not there: the container has deleted it or moved it on. Another link may be in its place.
@@ -195,26 +195,36 @@ fn remove_reached_child(
         Ok(is_kind && recorded.map_or_else(|| may_be_told(link, request, &at, host), |own| Ok(own.may_be(link)))?)
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));
+    let mut was_moved = false;
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
         let found = removal.attempt(|host| host.link(Ns::Container, &name)).flatten();
-        if found.is_some_and(|link| removal.attempt(|host| is_ours(&link, host)) == Some(true)) {
-            removal.step(&Step::RemoveLink { ns: Ns::Container, name });
+        if let Some(link) = found.filter(|link| removal.attempt(|host| is_ours(link, host)) == Some(true)) {
+            was_moved |= removal.attempt(|host| remove_found(link.index, host)) == Some(ChildPlace::Elsewhere);
         }
     }
     if let Some(recorded) = recorded.filter(|link| link.kind == kind) {
-        removal.attempt(|host| remove_recorded(recorded, host));
+        was_moved |= removal.attempt(|host| remove_recorded(recorded, host)) == Some(ChildPlace::Elsewhere);
     }
-    is_in_place.map(|is_in_place| if is_in_place { ChildPlace::Inside } else { ChildPlace::Elsewhere })
+    is_in_place.map(|it| if it && !was_moved { ChildPlace::Inside } else { ChildPlace::Elsewhere })
 }
 
 /// The link that was recorded, which the container may have renamed.
-fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<(), Error> {
+fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<ChildPlace, Error> {
     match host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)) {
-        Some(link) => {
-            let name = IfName::parse(&link.name)?;
-            host.apply(&Step::RemoveLink { ns: Ns::Container, name }).map(drop)
-        }
-        None => Ok(()),
+        Some(link) => remove_found(link.index, host),
+        None => Ok(ChildPlace::Inside),
+    }
+}
+
+/// Removes a link of the container that was found, by its index: the container may rename it at any time. If it is missing by
+/// now, the container has deleted it or moved it on.
+pub fn remove_found(index: u32, host: &mut dyn Host) -> Result<ChildPlace, Error> {
+    match host.apply(&Step::RemoveLinkByIndex { ns: Ns::Container, index }) {
+        Ok(_) => Ok(ChildPlace::Inside),
+        Err(error) => match host.link_by_index(Ns::Container, index)? {
+            Some(_) => Err(error),
+            None => Ok(ChildPlace::Elsewhere),
+        },
     }
 }
 
@@ -287,14 +297,14 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
 pub fn remove_veth(at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> Result<(), Error> {
     let ports = match &sandbox.veth {
         NamespaceVeth::Own(port) => vec![port.clone()],
-        NamespaceVeth::None | NamespaceVeth::Unlabelled => links_of(at, host)?,
+        NamespaceVeth::None | NamespaceVeth::Unlabelled(_) => links_of(at, host)?,
     };
     let mut removal = Removal::new(host);
     match &sandbox.veth {
-        NamespaceVeth::Unlabelled if ports.is_empty() => {
-            removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
+        NamespaceVeth::Unlabelled(index) if ports.is_empty() => {
+            removal.attempt(|host| remove_found(*index, host));
         }
-        NamespaceVeth::None | NamespaceVeth::Unlabelled | NamespaceVeth::Own(_) => {
+        NamespaceVeth::None | NamespaceVeth::Unlabelled(_) | NamespaceVeth::Own(_) => {
             ports.into_iter().for_each(|name| removal.step(&Step::RemoveLink { ns: Ns::Host, name }));
         }
     }

@@ -107,8 +107,7 @@ impl<'a> ExpectedLink<'a> {
         for link in links.iter().filter(|link| self.is_on_master(link)) {
             if removal.attempt(|host| self.is(link, host)) == Some(true) {
                 log::warn!("the container has moved its interface on: it is removed as {} from {path}", link.name);
-                let name = cni_core::names::IfName::parse(&link.name)?;
-                removal.step(&Step::RemoveLink { ns: Ns::Container, name });
+                removal.step(&Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
             }
         }
         removal.finish()

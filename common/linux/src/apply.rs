@@ -1,7 +1,7 @@
 //! Carries out the steps of a plan. Each step is one change, or undoes itself if it fails half-way.
 
 use cni_core::error::Error;
-use cni_model::plan::{Ns, Step, Until};
+use cni_model::plan::{Step, Until};
 use cni_model::record::RecordKey;
 
 use crate::firewalld::SourceAdded;
@@ -15,6 +15,7 @@ mod link_move;
 mod look_up;
 mod made;
 mod parameter;
+mod removal;
 mod routing;
 mod state_file;
 mod tap;
@@ -29,8 +30,9 @@ use made::Creation;
 pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     match step {
         Step::CreateLink { ns, link } => return link::create(host, *ns, link),
-        Step::RemoveLink { ns, name } => link::remove(host, *ns, name)?,
-        Step::RemoveNumberedLink { number, index } => host.socket(Ns::Host)?.delete_numbered_link(*number, *index)?,
+        Step::RemoveLink { ns, name } => removal::by_name(host, *ns, name)?,
+        Step::RemoveLinkByIndex { ns, index } => removal::by_index(host, *ns, *index)?,
+        Step::RemoveNumberedLink { number, index } => removal::by_number(host, *number, *index)?,
         Step::SetLink { ns, name, setting } => return link::set(host, *ns, name, setting),
         Step::MoveLink(moved) => return link_move::carry_out(host, moved).map(Some),
         Step::SetPortVlans { ns, name, vlans } => vlan::set_port_vlans(host, *ns, name, vlans)?,

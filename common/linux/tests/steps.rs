@@ -164,6 +164,9 @@ fn a_route_is_undone_and_a_parameter_gets_its_value_back() {
     assert_eq!(host.files().sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
 }
 
+/// An index that no link has.
+const NO_INDEX: u32 = 999_999;
+
 /// The path of a namespace that a thread keeps until the test ends.
 fn container() -> String {
     let (told, path_of_thread) = std::sync::mpsc::channel();
@@ -175,9 +178,9 @@ fn container() -> String {
     path_of_thread.recv().expect("a namespace")
 }
 
-fn moved(from: Ns, old: &str, to: Ns, new: &str, alias: &str) -> Step {
-    let (name, new_name) = (name(old), name(new));
-    Step::MoveLink(LinkMove { from, name, to, new_name, alias: alias.to_owned() })
+fn moved(host: &mut dyn Host, (from, old): (Ns, &str), (to, new): (Ns, &str), alias: &str) -> Step {
+    let index = host.link(from, &name(old)).expect("asked").map_or(NO_INDEX, |link| link.index);
+    Step::MoveLink(LinkMove { from, index, name: old.to_owned(), to, new_name: name(new), alias: alias.to_owned() })
 }
 
 #[test]
@@ -186,9 +189,9 @@ fn a_link_goes_into_a_container_under_another_name_and_back() {
     host.enter(&container()).expect("entered");
     host.apply(&set(LinkSetting::Alias("mine".to_owned()))).expect("an alias");
     let before = d0(host.as_mut());
-    let there = moved(Ns::Host, "d0", Ns::Container, "eth0", "d0");
+    let there = moved(host.as_mut(), (Ns::Host, "d0"), (Ns::Container, "eth0"), "d0");
     let undo = host.apply(&there).expect("moved").expect("undo");
-    assert_eq!(undo, moved(Ns::Container, "eth0", Ns::Host, "d0", "mine"));
+    assert_eq!(undo, moved(host.as_mut(), (Ns::Container, "eth0"), (Ns::Host, "d0"), "mine"));
     let inside = host.link(Ns::Container, &name("eth0")).expect("asked").expect("eth0");
     assert_eq!((inside.alias.as_deref(), inside.mac.clone(), inside.up), (Some("d0"), before.mac.clone(), false));
     assert_eq!(host.link(Ns::Host, &name("d0")).expect("asked"), None);
@@ -199,7 +202,8 @@ fn a_link_goes_into_a_container_under_another_name_and_back() {
 #[test]
 fn a_link_is_renamed_where_it_is() {
     let mut host = host();
-    let undo = host.apply(&moved(Ns::Host, "d0", Ns::Host, "e0", "")).expect("renamed").expect("undo");
+    let rename = moved(host.as_mut(), (Ns::Host, "d0"), (Ns::Host, "e0"), "");
+    let undo = host.apply(&rename).expect("renamed").expect("undo");
     assert!(host.link(Ns::Host, &name("e0")).expect("asked").is_some());
     host.apply(&undo).expect("renamed back");
     assert!(host.link(Ns::Host, &name("d0")).expect("asked").is_some());
@@ -211,11 +215,34 @@ fn a_link_stays_where_it_is_when_it_cannot_be_moved() {
     host.enter(&container()).expect("entered");
     for (old, new, code) in [("d0", "lo", 103), ("br0", "eth0", 101), ("none", "eth0", 101)] {
         let links = host.links(Ns::Host, LinkQuery::All).expect("asked");
-        let error = host.apply(&moved(Ns::Host, old, Ns::Container, new, old)).expect_err("refused");
+        let there = moved(host.as_mut(), (Ns::Host, old), (Ns::Container, new), old);
+        let error = host.apply(&there).expect_err("refused");
         assert_eq!(error.code().number(), code, "{error}");
         assert_eq!(host.links(Ns::Host, LinkQuery::All).expect("asked"), links);
         assert_eq!(host.links(Ns::Container, LinkQuery::All).expect("asked").len(), 1, "lo alone");
     }
+}
+
+/// Root in a container may do both between the question and the step.
+#[test]
+fn a_link_is_moved_and_removed_by_its_index_whatever_its_name_is_by_then() {
+    let mut host = host();
+    host.enter(&container()).expect("entered");
+    let there = moved(host.as_mut(), (Ns::Host, "d0"), (Ns::Container, "eth0"), "");
+    let rename =
+        [("d0", "x0"), ("br0", "d0")].map(|(old, new)| moved(host.as_mut(), (Ns::Host, old), (Ns::Host, new), ""));
+    rename.iter().for_each(|step| drop(host.apply(step).expect("renamed")));
+    host.apply(&there).expect("moved");
+    let link = host.link(Ns::Container, &name("eth0")).expect("asked").expect("eth0");
+    assert_eq!(link.kind.as_deref(), Some("veth"));
+    assert!(host.link(Ns::Host, &name("d0")).expect("asked").is_some(), "the bridge");
+
+    let step = Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index };
+    assert_eq!(host.apply(&step).expect("removed"), None);
+    assert_eq!(host.links(Ns::Container, LinkQuery::All).expect("asked").len(), 1, "lo alone");
+    assert_eq!(host.apply(&step).expect_err("missing").code().number(), 101);
+    let lo = Step::RemoveLinkByIndex { ns: Ns::Container, index: 1 };
+    assert_eq!(host.apply(&lo).expect_err("lo stays").code().number(), 101);
 }
 
 #[test]

@@ -122,10 +122,14 @@ pub struct FakeHost {
     applied: Vec<String>,
     forgotten: Vec<String>,
     failing: Option<usize>,
+    interference: Option<Interference>,
     drawn: u64,
     locks: Vec<LockName>,
     is_locked: bool,
 }
+
+/// The words in the text of a step, and what is done before it.
+type Interference = (&'static str, fn(&mut FakeHost));
 
 /// The container's side, once it was entered.
 #[derive(Debug)]
@@ -213,7 +217,7 @@ impl FakeHost {
     pub fn move_on(&mut self, name: &str, to: &str) {
         let from = self.space(Ns::Container).expect("the namespace was entered");
         let name = IfName::parse(name).expect("a name");
-        self.kernel.relocate(&from, &Space::container(to), &name, &name);
+        self.kernel.relocate(&from, &Space::container(to), name.as_str(), &name);
     }
 
     /// Changes a link behind the back of the plugins.
@@ -260,6 +264,11 @@ impl FakeHost {
     /// Lets the change of this number, counted from 1, fail, once. Steps count, and a delegated ADD.
     pub fn fail_at(&mut self, number: usize) {
         self.failing = Some(number);
+    }
+
+    /// Lets root in the container change something just before the next step whose text contains these words.
+    pub fn interfere_before(&mut self, words: &'static str, interference: fn(&mut Self)) {
+        self.interference = Some((words, interference));
     }
 
     /// Whether a change that is made to fail has not been tried yet.
@@ -436,7 +445,11 @@ impl Host for FakeHost {
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
-        self.count(step.to_string())?;
+        let text = step.to_string();
+        if let Some((_, interfere)) = self.interference.take_if(|(words, _)| text.contains(*words)) {
+            interfere(self);
+        }
+        self.count(text)?;
         self.carry_out_step(step)
     }
 

@@ -110,11 +110,12 @@ pub fn assert_a_repeated_add_is_rolled_back(plugin: &dyn Plugin, host: &mut Fake
     assert_eq!(state(host), before);
 }
 
-/// Makes DEL of the IPAM plugin fail, then the removal of the interface `eth0`, and requires that DEL tries both each time.
+/// Makes DEL of the IPAM plugin fail, then the removal of the interface `eth0`, and requires that the IPAM plugin is called as
+/// soon as the interface is removed, and no sooner.
 ///
 /// # Panics
 /// When it does not.
-pub fn assert_del_tries_link_and_ipam(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
+pub fn assert_del_releases_after_removal(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
     let mut host = machine();
     caller.add(plugin, &mut host).expect("ADD");
     host.fail_delegate(Some(Command::Del));
@@ -125,7 +126,9 @@ pub fn assert_del_tries_link_and_ipam(plugin: &dyn Plugin, machine: impl Fn() ->
     caller.add(plugin, &mut host).expect("ADD");
     host.fail_at(host.applied().len() + 1);
     caller.del(plugin, &mut host).expect_err("the link cannot be removed");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+    assert_eq!(host.delegated(), ["static ADD"], "another container would get the address of a link that exists");
+    caller.del(plugin, &mut host).expect("DEL");
+    assert_eq!(host.delegated(), ["static ADD", "static DEL"]);
 }
 
 /// A change of a link, with the message of CHECK about it.

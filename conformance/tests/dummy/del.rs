@@ -2,7 +2,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb};
+use cni_conformance::{Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, injection};
 use serde_json::json;
 
 use super::{attach, calls, has_eth0, leases, network, with_ipam, with_script};
@@ -34,6 +34,22 @@ fn del_removes_the_link_whatever_became_of_the_configuration() {
             Runtime::new(&sandbox, with_ipam(ipam)).del(&attachment).expect_success();
             assert!(!has_eth0(&container));
         }
+    });
+}
+
+/// Otherwise another container would get the addresses of a link that still exists.
+#[test]
+fn the_addresses_stay_reserved_while_the_link_cannot_be_removed() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        let sandbox = Sandbox::new();
+        let (container, attachment) = attach(&sandbox, &network(), "c1");
+        let runtime = Runtime::new(&sandbox, network());
+        let call = runtime.invocation(Verb::Del, "dummy", &attachment, attachment.result.as_ref());
+        assert_eq!(injection::outside_namespaces(&call).run().error().code, 8);
+        assert!(has_eth0(&container));
+        assert_eq!(leases(), ["10.7.0.2", "fd00:7::2"]);
+        runtime.del(&attachment).expect_success();
+        assert_eq!(leases(), [""; 0]);
     });
 }
 

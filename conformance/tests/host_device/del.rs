@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Verb};
+use cni_conformance::odd_names::{self, ODD_NAMES};
+use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Verb, leases};
 use serde_json::json;
 
 use crate::host_device::setup::{addressed, by_name, has, host};
@@ -11,7 +12,15 @@ use crate::host_device::setup::{addressed, by_name, has, host};
 /// Does something to the machine, and returns the request that DEL then comes with.
 type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
 
-const OF_THE_INTERFACE: [(&str, Before); 4] = [
+const OF_THE_INTERFACE: [(&str, Before); 6] = [
+    ("renamed to bytes that are not UTF-8", |_, container, request| {
+        odd_names::rename(container, "eth0", ODD_NAMES[0].1);
+        request
+    }),
+    ("renamed to white space", |_, container, request| {
+        odd_names::rename(container, "eth0", ODD_NAMES[1].1);
+        request
+    }),
     ("renamed", |_, container, request| {
         container.sh("ip link set eth0 name other");
         request
@@ -82,6 +91,8 @@ fn a_name_that_is_taken_on_the_host_leaves_the_interface_to_a_later_del() {
     assert!(error.details.contains("of kind bridge"), "{}", error.details);
     let after = Network::observe(&container);
     assert_eq!((after.link("eth0"), after.addresses_of("eth0")), (inside.link("eth0"), inside.addresses_of("eth0")));
+    // Another container would get the addresses otherwise.
+    assert_eq!(leases::of_network("/run/cni", "net1").len(), 2);
     host.sandbox.sh("ip link del ens1");
     host.del(&attachment);
     host.is_as_before(&before, &[]);

@@ -4,8 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::odd_names::{self, ODD_NAMES};
 use cni_conformance::uml::on_kernels_with;
-use cni_conformance::{Attachment, Container, Feature, Invocation, Loss, Verb};
+use cni_conformance::{Attachment, Container, Feature, Invocation, Loss, Verb, injection};
 use serde_json::{Value, json};
 
 use super::{KINDS, UPLINK, World, calls, has_eth0, plugin, shell, with_script};
@@ -103,6 +104,39 @@ fn del_removes_a_link_whose_mac_address_has_changed() {
             assert!(!has_eth0(&container));
             assert_eq!(world.leases(), [""; 0]);
         });
+    });
+}
+
+/// The reference finds no link of its name, and releases the address.
+#[test]
+fn del_removes_a_link_under_any_name_that_the_kernel_allows() {
+    on_kernels_with(KINDS, |kind| {
+        for_each(ODD_NAMES, |name| {
+            let world = World::new(kind);
+            let list = world.network(&json!({}));
+            let (container, attachment) = world.attach(&list, "c1");
+            odd_names::rename(&container, "eth0", name);
+            world.runtime(&list).del(&attachment).expect_success();
+            assert_eq!(shell(&container, &format!("ip -o link show type {}", plugin(kind))), "");
+            assert_eq!(world.leases(), [""; 0]);
+        });
+    });
+}
+
+/// Otherwise another container would get the address of a link that still exists.
+#[test]
+fn the_address_stays_reserved_while_the_link_cannot_be_removed() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, attachment) = world.attach(&list, "c1");
+        let call = world.runtime(&list).invocation(Verb::Del, plugin(kind), &attachment, attachment.result.as_ref());
+        assert_eq!(injection::outside_namespaces(&call).run().error().code, 8);
+        assert!(has_eth0(&container));
+        assert_eq!(world.leases(), ["10.7.0.2"]);
+        world.runtime(&list).del(&attachment).expect_success();
+        assert!(!has_eth0(&container));
+        assert_eq!(world.leases(), [""; 0]);
     });
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Runtime, Verb, stand_in};
+use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Runtime, Verb, injection, leases, stand_in};
 use serde_json::json;
 
 use crate::ptp::setup::{V4, V6, host_end, left_nothing_since, network, state, with_ipam};
@@ -51,6 +51,18 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
             host.check(&kept);
         });
     }
+}
+
+/// Otherwise another container would get the addresses of an interface that may still exist.
+#[test]
+fn the_addresses_stay_reserved_while_the_namespace_cannot_be_searched() {
+    let host = ListHost::new(network(&[V4, V6], &json!({})));
+    let (_container, attachment) = host.add("id1");
+    let call = host.runtime().invocation(Verb::Del, "ptp", &attachment, attachment.result.as_ref());
+    assert_eq!(injection::outside_namespaces(&call).run().error().code, 8);
+    assert_eq!(leases::of_network("/run/cni", "net1").len(), 2);
+    host.del(&attachment);
+    assert_eq!(leases::of_network("/run/cni", "net1"), [""; 0]);
 }
 
 /// The reference calls IPAM first, and stops if that fails, so link and address stay.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, ListHost, Loss, Runtime, Verb, keys, stand_in};
+use cni_conformance::odd_names::{self, ODD_NAMES};
+use cni_conformance::{Attachment, ListHost, Loss, Runtime, Verb, injection, keys, leases, stand_in};
 use serde_json::json;
 
 use crate::tap::setup::{addressed, has, list};
@@ -68,6 +69,32 @@ fn del_removes_a_device_whose_mac_address_has_changed() {
             host.is_as_before(&before, &[]);
         }
     });
+}
+
+#[test]
+fn del_removes_a_device_under_any_name_that_the_kernel_allows() {
+    for_each(ODD_NAMES, |name| {
+        let host = ListHost::new(addressed(&json!({})));
+        let before = host.state();
+        let (container, attachment) = host.add("id1");
+        odd_names::rename(&container, "eth0", name);
+        host.del(&attachment);
+        assert_eq!(container.sh("ip -o link show type tun"), "");
+        host.is_as_before(&before, &[]);
+    });
+}
+
+/// Otherwise another container would get the addresses of a device that still exists.
+#[test]
+fn the_addresses_stay_reserved_while_the_device_cannot_be_removed() {
+    let host = ListHost::new(addressed(&json!({})));
+    let (container, attachment) = host.add("id1");
+    let call = host.runtime().invocation(Verb::Del, "tap", &attachment, attachment.result.as_ref());
+    assert_eq!(injection::outside_namespaces(&call).run().error().code, 8);
+    assert!(has(&container, "eth0"));
+    assert_eq!(leases::of_network("/run/cni", "net1").len(), 2);
+    host.del(&attachment);
+    assert_eq!(leases::of_network("/run/cni", "net1"), [""; 0]);
 }
 
 /// The reference calls IPAM first, and stops if that fails, so device and address stay.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::odd_names::{self, ODD_NAMES};
 use cni_conformance::{Attachment, ListHost, Loss, Verb};
 use serde_json::json;
 
@@ -42,6 +43,19 @@ fn del_before_the_first_add_changes_nothing() {
     }
     cni_conformance::state::assert_same(&before.0, &host.state_with(&[&container]));
     assert_eq!(traffic_control(&container, "eth0"), before.1);
+}
+
+#[test]
+fn del_removes_a_device_under_any_name_that_the_kernel_allows() {
+    for_each(ODD_NAMES, |name| {
+        let host = ListHost::new(list(&json!({})));
+        let (container, attachment) = host.add("id1");
+        odd_names::rename(&container, "tap0", name);
+        let call = host.runtime().invocation(Verb::Del, PLUGIN, &attachment, attachment.result.as_ref());
+        call.run().expect_success();
+        assert_eq!(container.sh("ip -o link show type tun"), "");
+        assert!(!traffic_control(&container, "eth0").join("\n").contains("mirred"), "no redirect to it is left");
+    });
 }
 
 /// The device is labelled before it is persistent, so DEL finds it without a result.

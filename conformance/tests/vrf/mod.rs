@@ -6,6 +6,7 @@ use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::injection::calls_of;
 use cni_conformance::keys::with;
+use cni_conformance::odd_names::{self, ODD_NAMES};
 use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Attachment, ChainedHost, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
 use serde_json::{Value, json};
@@ -216,6 +217,19 @@ fn del_leaves_other_masters_and_needs_no_interface() {
         }
         machine.container.unmount();
         machine.succeeds(&[Del], "net1");
+    });
+}
+
+#[test]
+fn del_removes_a_vrf_under_any_name_that_the_kernel_allows() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        for_each(ODD_NAMES, |name| {
+            let machine = Machine::new();
+            machine.succeeds(&[Add], "net1");
+            odd_names::rename(&machine.container, "red", name);
+            machine.succeeds(&[Del], "net1");
+            assert_eq!(machine.inside("ip -o link show type vrf"), "");
+        });
     });
 }
 

@@ -3,7 +3,7 @@
 //! The comment of a masquerade rule and the alias of a link name their owner, so both are found without a record. The
 //! check of MAC addresses is removed with its link, or after it; the reference's names of the check do not contain the
 //! network.
-//! Rules are removed before the IPAM plugin releases their addresses.
+//! Rules are removed before the IPAM plugin releases their addresses. It is not called if a link cannot be removed.
 
 use cni_core::error::Error;
 use cni_core::names::{IfName, NetworkName};
@@ -25,11 +25,20 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     let network = &request.network;
     let mut removal = Removal::new(host);
     removal.attempt(|host| masquerade::remove_stale(network, valid, host));
-    for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
+    let removed = removal.attempt(|host| remove_links(network, valid, host));
+    removal.attempt(|host| spoof::remove_orphans(network, valid, host));
+    if removed.is_some() {
+        removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Gc, host));
+    }
+    removal.finish()
+}
+
+fn remove_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let links = stale_links(network, valid, host)?;
+    let mut removal = Removal::new(host);
+    for link in links {
         removal.attempt(|host| remove_link(host, &link, network));
     }
-    removal.attempt(|host| spoof::remove_orphans(network, valid, host));
-    removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Gc, host));
     removal.finish()
 }
 

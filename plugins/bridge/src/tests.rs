@@ -198,6 +198,14 @@ fn del_finds_the_rest_when_the_namespace_is_gone_or_closed() {
             host.set_container(&netns("ctr1"), gone.clone());
             let deleted = caller("ctr1", keys).del(&Bridge, &mut host);
             assert_eq!(deleted.is_err(), closed, "a namespace that cannot be looked into is told of");
+            if closed {
+                assert!(
+                    host.delegated().last().is_some_and(|call| call.ends_with("ADD")),
+                    "the addresses stay reserved"
+                );
+                host.set_container(&netns("ctr1"), FakeContainer::Present(None));
+                caller("ctr1", keys).del(&Bridge, &mut host).expect("DEL");
+            }
             let left: Vec<String> = host.state().into_iter().filter(|line| !line.contains("ctr1 ")).collect();
             assert_eq!(left, before, "{keys}");
         }

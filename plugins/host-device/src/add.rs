@@ -97,8 +97,9 @@ fn plan(found: &FoundLink, loan: &MovedLink, master: Option<&IfName>, at: &Attac
     if master.is_some() {
         plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::NoMaster));
     }
+    let (index, name) = (found.link.index, found.link.name.clone());
     let (alias, new_name) = (loan.name.clone(), at.ifname.clone());
-    plan.owned(Step::MoveLink(LinkMove { from: Ns::Host, name, to: Ns::Container, new_name, alias }));
+    plan.owned(Step::MoveLink(LinkMove { from: Ns::Host, index, name, to: Ns::Container, new_name, alias }));
     plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up));
     Ok(plan)
 }

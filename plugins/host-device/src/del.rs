@@ -1,5 +1,5 @@
-//! DEL: moves the link back to the host before its addresses are released. The configured device does not matter: it
-//! may be unplugged.
+//! DEL: moves the link back to the host before its addresses are released, which stay reserved if that fails. The
+//! configured device does not matter: it may be unplugged.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -22,10 +22,8 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let has_link = has_loan(&at, &mut removal) || !is_without_link(&config, &mut removal);
     let asked = config.as_ref().ok().map(|config| &config.asked);
     ipam::del_with(request, &mut removal, |removal| {
-        if has_link {
-            let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref(), asked };
-            removal.attempt(|host| give_back(&borrower, host));
-        }
+        let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref(), asked };
+        if has_link { removal.attempt(|host| give_back(&borrower, host)) } else { Some(()) }
     });
     removal.finish()
 }

@@ -1,7 +1,7 @@
 //! Moves a link back to the host, wherever it is: in the container under any name, or on the host under the
 //! container's name, after the namespace has ended.
 
-use cni_core::error::Error;
+use cni_core::error::{Code, Error, Failure};
 use cni_core::names::{Attachment, IfName};
 use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
@@ -15,7 +15,21 @@ use crate::find::find_lost;
 use crate::link_to_return::{LinkToReturn, find_verdict};
 use crate::moved_link::MovedLink;
 use crate::moved_on;
-use crate::proof::Proof;
+use crate::proof::{LinkIdentity, Proof};
+
+/// Another link was moved instead of the one that was proven. It is moved back.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} stays in the {ns} namespace: another link took its place while it was moved to the host")]
+struct ReplacedLink {
+    name: String,
+    ns: Ns,
+}
+
+impl Failure for ReplacedLink {
+    fn code(&self) -> Code {
+        Code::TryAgain
+    }
+}
 
 /// A request to move the link of an attachment back.
 #[derive(Clone, Debug)]
@@ -71,18 +85,33 @@ fn find_record(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<Opti
     Ok(None)
 }
 
-/// Moves a link to the host. A link that the container may have made itself is not set up, and gets no bridge.
+/// Moves a link to the host, under its recorded name. A link that the container may have made itself is not set up, and gets
+/// no bridge.
 fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut dyn Host) -> Result<(), Error> {
-    let is_proven = verdict == Proof::Proven;
-    let master = if is_proven { host_master(&loan, host)? } else { None };
-    let former = MovedLink { up: loan.up && is_proven, ..loan };
-    host.carry_out(&plan(ns, &link, &former, master.as_ref())?)?;
-    if !is_proven {
-        let place = former.master.map_or_else(String::new, |master| format!(" and not in {master}"));
-        let name = former.name;
-        log::warn!("{name} is down{place}: nothing proves that it is the interface that the container was given");
+    let own = IfName::parse(&loan.name)?;
+    let (alias, new_name) = (loan.alias.clone().unwrap_or_default(), own.clone());
+    let moved = LinkMove { from: ns, index: link.index, name: link.name, to: Ns::Host, new_name, alias };
+    let way_back = host.apply(&Step::MoveLink(moved))?;
+    if verdict != Proof::Proven {
+        let place = loan.master.map_or_else(String::new, |master| format!(" and not in {master}"));
+        log::warn!("{own} is down{place}: nothing proves that it is the interface that the container was given");
+        return Ok(());
     }
-    Ok(())
+    if !is_recorded(&own, &loan, host)? {
+        way_back.map(|step| host.apply(&step)).transpose()?;
+        return Err(ReplacedLink { name: loan.name, ns }.into());
+    }
+    let mut plan = Plan::default();
+    settle(&mut plan, &own, host_master(&loan, host)?.as_ref(), loan.up);
+    host.carry_out(&plan)
+}
+
+/// Whether a link that was moved to the host is the recorded one. Its index was the proof before: root in the container may
+/// have deleted the link since then, and made another one with this index. On the host it can do that no longer.
+fn is_recorded(own: &IfName, loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(link) = host.link(Ns::Host, own)? else { return Ok(false) };
+    let found = LinkIdentity::observe(Ns::Host, &link, host)?;
+    Ok(loan.evidence.as_ref() == Some(&found))
 }
 
 /// Gives a link that is on the host its bridge and its state of before: an ADD was killed before it moved the link, or a
@@ -202,16 +231,6 @@ fn find_on_host(
 fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
     Ok(host.link(Ns::Host, &name)?.map(|_| name))
-}
-
-/// Gives the link its name, its alias, its bridge and its state of before.
-fn plan(ns: Ns, link: &Link, loan: &MovedLink, master: Option<&IfName>) -> Result<Plan, Error> {
-    let (name, own) = (IfName::parse(&link.name)?, IfName::parse(&loan.name)?);
-    let mut plan = Plan::default();
-    let alias = loan.alias.clone().unwrap_or_default();
-    plan.owned(Step::MoveLink(LinkMove { from: ns, name, to: Ns::Host, new_name: own.clone(), alias }));
-    settle(&mut plan, &own, master, loan.up);
-    Ok(plan)
 }
 
 /// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.

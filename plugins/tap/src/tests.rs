@@ -7,8 +7,8 @@ use cni_model::link::Link;
 use cni_model::plan::{Ns, TapOptions as Device, TapQueues};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
-    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
-    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
+    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -207,8 +207,8 @@ fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address()
 }
 
 #[test]
-fn del_tries_link_and_ipam_even_if_one_fails() {
-    assert_del_tries_link_and_ipam(&Tap, machine, &caller());
+fn del_releases_the_address_once_the_link_is_removed() {
+    assert_del_releases_after_removal(&Tap, machine, &caller());
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
+use cni_interface::leftovers;
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
-use cni_model::plan::{Ns, Plan, Step};
+use cni_model::plan::{Ns, Step};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
@@ -24,25 +25,29 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = request.prev_result().unwrap_or_default();
     let link = host.link(Ns::Container, &at.ifname)?;
     let taps = pair::devices(&at, result.as_ref(), link.as_ref(), host)?;
-    let names = taps.iter().map(pair::name).collect::<Result<Vec<_>, _>>()?;
-    let plan = plan(link.as_ref().map(|link| (&at.ifname, link)), &names, host)?;
     let mut removal = Removal::new(host);
-    for (_, step) in plan.steps() {
-        removal.step(step);
+    for tap in &taps {
+        removal.attempt(|host| remove(tap, link.as_ref().map(|_| &at.ifname), host));
     }
+    removal.attempt(|host| remove_redirects_to_deleted(&at.ifname, link.as_ref(), host));
     removal.finish()
 }
 
-/// A filter that leads to a deleted device drops every frame, so it is removed even if no device is left.
-fn plan(interface: Option<(&IfName, &Link)>, taps: &[IfName], host: &mut dyn Host) -> Result<Plan, Error> {
-    let mut plan = Plan::default();
-    if let Some((name, link)) = interface {
-        let end = |to: &IfName| Step::RemoveRedirect { ns: Ns::Container, name: name.clone(), to: to.clone() };
-        taps.iter().for_each(|tap| plan.owned(end(tap)));
-        if taps.is_empty() && pair::targets(Some(link), host)?.contains(&DELETED) {
-            plan.owned(end(name));
-        }
+/// Removes a device, by its index: the container may rename it at any time. Before, the interface stops to send its frames
+/// there, unless the device has a name that this program cannot write.
+fn remove(tap: &Link, interface: Option<&IfName>, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    if let (Some(name), Ok(to)) = (interface, IfName::parse(&tap.name)) {
+        removal.step(&Step::RemoveRedirect { ns: Ns::Container, name: name.clone(), to });
     }
-    taps.iter().for_each(|tap| plan.owned(Step::RemoveLink { ns: Ns::Container, name: tap.clone() }));
-    Ok(plan)
+    removal.attempt(|host| leftovers::remove_found(tap.index, host));
+    removal.finish()
+}
+
+/// A filter that leads to a deleted device drops every frame.
+fn remove_redirects_to_deleted(name: &IfName, interface: Option<&Link>, host: &mut dyn Host) -> Result<(), Error> {
+    if pair::targets(interface, host)?.contains(&DELETED) {
+        host.apply(&Step::RemoveRedirect { ns: Ns::Container, name: name.clone(), to: name.clone() })?;
+    }
+    Ok(())
 }

@@ -7,8 +7,8 @@ use cni_model::link::Link;
 use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_removes_what_add_made,
-    assert_del_tries_link_and_ipam, assert_failed_ipam_is_released,
+    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
+    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -144,8 +144,8 @@ fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
 }
 
 #[test]
-fn del_tries_link_and_ipam_even_if_one_fails() {
-    assert_del_tries_link_and_ipam(&Vlan, machine, &caller());
+fn del_releases_the_address_once_the_link_is_removed() {
+    assert_del_releases_after_removal(&Vlan, machine, &caller());
 }
 
 #[test]

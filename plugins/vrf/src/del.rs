@@ -4,7 +4,7 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
-use cni_interface::tables;
+use cni_interface::{leftovers, tables};
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkSetting, Ns, Step, SysctlNeed};
@@ -33,7 +33,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         (Some(vrf), _) => take_out(&ifname, &vrf, host),
         // A killed ADD may have left the VRF without the interface.
         (None, Ok(named)) => match host.link(Ns::Container, &named)? {
-            Some(Link { index, vrf_table: Some(_), .. }) => remove_if_empty(&named, index, host),
+            Some(Link { index, vrf_table: Some(_), .. }) => remove_if_empty(index, host),
             Some(_) | None => Ok(()),
         },
         (None, Err(_)) => Ok(()),
@@ -42,7 +42,6 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 /// A VRF of the container.
 struct VrfLink {
-    name: IfName,
     index: u32,
     table: u32,
 }
@@ -51,9 +50,7 @@ struct VrfLink {
 fn vrf_of(ifname: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
     let Some(master) = host.link(Ns::Container, ifname)?.and_then(|link| link.master) else { return Ok(None) };
     Ok(match host.link_by_index(Ns::Container, master)? {
-        Some(Link { index, name, vrf_table: Some(table), .. }) => {
-            Some(VrfLink { name: IfName::parse(&name)?, index, table })
-        }
+        Some(Link { index, vrf_table: Some(table), .. }) => Some(VrfLink { index, table }),
         Some(_) | None => None,
     })
 }
@@ -64,7 +61,7 @@ fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), E
         Some(link) => release(&link, ifname, vrf.table, host),
         None => Ok(()),
     });
-    removal.attempt(|host| remove_if_empty(&vrf.name, vrf.index, host));
+    removal.attempt(|host| remove_if_empty(vrf.index, host));
     removal.finish()
 }
 
@@ -91,10 +88,10 @@ fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Res
     removal.finish()
 }
 
-fn remove_if_empty(vrf: &IfName, index: u32, host: &mut dyn Host) -> Result<(), Error> {
+fn remove_if_empty(index: u32, host: &mut dyn Host) -> Result<(), Error> {
     let links = host.links(Ns::Container, LinkQuery::All)?;
     if links.iter().all(|link| link.master != Some(index)) {
-        host.apply(&Step::RemoveLink { ns: Ns::Container, name: vrf.clone() })?;
+        leftovers::remove_found(index, host)?;
     }
     Ok(())
 }

@@ -237,6 +237,28 @@ fn a_link_is_found_by_its_record_when_the_container_has_changed_its_name_and_mac
     assert!(!has(&mut host, Ns::Container, "renamed"));
 }
 
+/// The kernel allows what a configuration may not have, and texts of other encodings.
+#[test]
+fn a_link_is_removed_under_any_name_that_the_kernel_allows() {
+    for name in ["\u{3000}".to_owned(), "\u{fffd}".repeat(15)] {
+        let mut host = recorded();
+        host.change_link(Ns::Container, "eth0", |link| link.name.clone_from(&name));
+        remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+        assert_eq!(host.links(Ns::Container, LinkQuery::Kind("macvlan")).expect("asked"), []);
+    }
+}
+
+#[test]
+fn a_link_that_was_found_is_removed_although_another_one_has_its_name_by_then() {
+    let mut host = recorded();
+    host.interfere_before("link del", |host| {
+        host.change_link(Ns::Container, "eth0", |link| "eth9".clone_into(&mut link.name));
+        host.add_link(Ns::Container, Link { kind: Some("macvlan".to_owned()), ..link("eth0", None) });
+    });
+    remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+    assert!(has(&mut host, Ns::Container, "eth0") && !has(&mut host, Ns::Container, "eth9"));
+}
+
 #[test]
 fn a_link_is_removed_from_a_namespace_that_the_runtime_has_lost() {
     for netns in ["", NETNS] {

@@ -113,6 +113,14 @@ fn a_child_is_removed_from_where_its_container_has_moved_it() {
 }
 
 #[test]
+fn a_child_is_removed_that_its_container_moves_on_before_the_removal() {
+    let mut host = host(&MACVLAN);
+    host.interfere_before("link del", |host| host.move_on("eth0", NESTED));
+    leftovers::remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+    assert_eq!(nested_links(&mut host), 0);
+}
+
+#[test]
 fn a_child_is_removed_though_the_namespace_of_its_container_has_ended() {
     let mut host = host(&MACVLAN);
     host.move_on("eth0", NESTED);

@@ -152,15 +152,6 @@ fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) ->
     }
 }
 
-/// Removes a link, if it exists.
-pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
-    let socket = host.socket(ns)?;
-    if let Some(link) = socket.link(name.as_str())? {
-        accept_absent(socket.delete_link(link.index))?;
-    }
-    Ok(())
-}
-
 /// Sets a property; returns the step that sets it back.
 pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSetting) -> Result<Option<Step>, Error> {
     let before = match setting {

@@ -30,12 +30,13 @@ impl Display for Step {
         match self {
             Self::CreateLink { ns, link } => write!(f, "{ns}: link add {link}"),
             Self::RemoveLink { ns, name } => write!(f, "{ns}: link del {name}"),
+            Self::RemoveLinkByIndex { ns, index } => write!(f, "{ns}: link del index {index}"),
             Self::RemoveNumberedLink { number, index } => write!(f, "nsid {number}: link del index {index}"),
             Self::SetLink { ns, name, setting: LinkSetting::Port(port) } => {
                 write!(f, "{ns}: bridge link set {name} {port}")
             }
             Self::SetLink { ns, name, setting } => write!(f, "{ns}: link set {name} {setting}"),
-            Self::MoveLink(LinkMove { from, name, to, new_name, alias }) => {
+            Self::MoveLink(LinkMove { from, index: _, name, to, new_name, alias }) => {
                 write!(f, "{from}: link set {name} netns {to} name {new_name} alias {alias:?}")
             }
             Self::SetPortVlans { ns, name, vlans } => write!(f, "{ns}: bridge vlan set {name} {vlans}"),

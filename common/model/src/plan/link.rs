@@ -95,12 +95,17 @@ pub struct VethPeer {
 
 /// The move of a link to another namespace, with a new name. The kernel sets the link down, and removes its addresses,
 /// its routes and its place in a bridge.
+///
+/// The index selects the link, since a container may rename its links at any time. The name before may be any that the
+/// kernel allows, and is for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkMove {
     /// The namespace before.
     pub from: Ns,
+    /// The index before.
+    pub index: u32,
     /// The name before.
-    pub name: IfName,
+    pub name: String,
     /// The namespace after.
     pub to: Ns,
     /// The name after; no link may have it.

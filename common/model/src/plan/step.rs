@@ -40,6 +40,14 @@ pub enum Step {
         /// Its name.
         name: IfName,
     },
+    /// Removes a link that was found, by its index: a container may rename its links at any time, and give the former name
+    /// to another one. A link that is missing is a failure, since the container may have moved it on in the meantime.
+    RemoveLinkByIndex {
+        /// Where.
+        ns: Ns,
+        /// Its index.
+        index: u32,
+    },
     /// Removes a link of a namespace to which no path may lead; absence of either is success.
     RemoveNumberedLink {
         /// The number of the namespace in the host's.
@@ -332,6 +340,7 @@ impl Step {
             Self::CreateLink { .. }
             | Self::AddAddress { .. }
             | Self::RemoveLink { .. }
+            | Self::RemoveLinkByIndex { .. }
             | Self::RemoveNumberedLink { .. }
             | Self::SetLink { .. }
             | Self::MoveLink(_)

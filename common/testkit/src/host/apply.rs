@@ -55,6 +55,7 @@ impl FakeHost {
             }
             Step::CreateLink { ns, .. }
             | Step::RemoveLink { ns, .. }
+            | Step::RemoveLinkByIndex { ns, .. }
             | Step::SetLink { ns, .. }
             | Step::SetPortVlans { ns, .. }
             | Step::AddAddress { ns, .. }
@@ -106,6 +107,12 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             if let Some(index) = kernel.find_mut(space, name.as_str()).map(|entry| entry.link.index) {
                 kernel.forget(space, index);
             }
+        }
+        Step::RemoveLinkByIndex { ns, index } => {
+            if kernel.by_index_mut(space, *index).is_none() {
+                return refuse(format!("there is no link {index} in {ns}"));
+            }
+            kernel.forget(space, *index);
         }
         Step::SetLink { ns, name, setting } => {
             let undo = set(kernel, space, name, setting)?;
@@ -207,21 +214,25 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
 
 /// The link keeps what it is, and loses what the namespace gave it.
 fn relocate(kernel: &mut Kernel, space: &Space, to: &Space, moved: &LinkMove) -> Result<Step, Error> {
-    if kernel.find_mut(to, moved.new_name.as_str()).is_some() && (space, &moved.name) != (to, &moved.new_name) {
+    let Some(before) = kernel.by_index_mut(space, moved.index).map(|entry| entry.link.clone()) else {
+        return refuse(format!("there is no link {} in {}", moved.index, moved.from));
+    };
+    let is_itself = space == to && before.name == moved.new_name.as_str();
+    if kernel.find_mut(to, moved.new_name.as_str()).is_some() && !is_itself {
         return refuse(format!("{} exists", moved.new_name));
     }
-    let before = kernel.present(space, moved.name.as_str())?.link.clone();
     if before.name == "lo" || before.kind.as_deref() == Some("bridge") {
         return refuse(format!("{} belongs to its namespace", moved.name));
     }
-    kernel.relocate(space, to, &moved.name, &moved.new_name);
+    kernel.relocate(space, to, &before.name, &moved.new_name);
     let alias = Some(moved.alias.clone()).filter(|alias| !alias.is_empty());
     kernel.present(to, moved.new_name.as_str())?.link.alias = alias;
     Ok(Step::MoveLink(LinkMove {
         from: moved.to,
-        name: moved.new_name.clone(),
+        index: moved.index,
+        name: moved.new_name.to_string(),
         to: moved.from,
-        new_name: moved.name.clone(),
+        new_name: IfName::parse(&before.name).unwrap_or_else(|_| moved.new_name.clone()),
         alias: before.alias.unwrap_or_default(),
     }))
 }

@@ -246,9 +246,8 @@ impl Kernel {
     }
 
     /// Moves a link; the other end of a veth knows it.
-    pub fn relocate(&mut self, space: &Space, to: &Space, name: &IfName, new_name: &IfName) {
-        let Some(at) = self.entries.iter().position(|entry| entry.space == *space && entry.link.name == name.as_str())
-        else {
+    pub fn relocate(&mut self, space: &Space, to: &Space, name: &str, new_name: &IfName) {
+        let Some(at) = self.entries.iter().position(|entry| entry.space == *space && entry.link.name == name) else {
             return;
         };
         let mut entry = self.entries.remove(at);
@@ -273,8 +272,8 @@ impl Kernel {
         for link in self.links(space, |link| link.kind.is_none() && link.name != "lo") {
             let taken = self.find_mut(&host, &link.name).is_some();
             let name = if taken { format!("dev{}", link.index) } else { link.name.clone() };
-            let [old, new] = [&link.name, &name].map(|name| IfName::parse(name).expect("a name"));
-            self.relocate(space, &host, &old, &new);
+            let new = IfName::parse(&name).expect("a name");
+            self.relocate(space, &host, &link.name, &new);
         }
     }
 

@@ -69,6 +69,57 @@ fn a_link_that_is_another_one_for_certain_stays_in_the_container() {
     assert!(inside.contains(&"eth0".to_owned()) && !inside.contains(&"hidden".to_owned()), "{inside:?}");
 }
 
+fn rename(host: &mut FakeHost, old: &str, new: &str) {
+    host.change_link(Ns::Container, old, |link| new.clone_into(&mut link.name));
+}
+
+#[test]
+fn the_link_that_was_proven_comes_back_although_another_one_has_its_name_by_then() {
+    let mut host = machine_with_veth();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    host.apply(&veth(Ns::Container, "own", "tail")).expect("made");
+    host.interfere_before("netns host", |host| {
+        rename(host, "eth0", "x");
+        rename(host, "own", "eth0");
+    });
+    caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+    let link = on_host(&mut host, "ens1").expect("back");
+    assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
+    assert_eq!(names(&mut host, Ns::Container), ["lo", "eth0", "tail"]);
+}
+
+/// The index is the container's choice, too.
+#[test]
+fn a_link_that_has_the_index_of_the_proven_one_by_then_goes_back_into_the_container() {
+    let mut host = machine_with_veth();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    host.interfere_before("netns host", |host| {
+        let index = on_container(host).index;
+        host.change_link(Ns::Container, "eth0", |link| (link.name, link.index) = ("hidden".to_owned(), 99));
+        put_in_its_place(host, &veth(Ns::Container, "eth0", "tail"), index);
+    });
+    let error = caller(PLAIN).del(&HostDevice, &mut host).expect_err("another link");
+    let want = "ens1 stays in the container namespace: another link took its place while it was moved to the host";
+    assert_eq!((error.code().number(), error.to_string().as_str()), (11, want));
+    assert!(on_host(&mut host, "ens1").is_none() && names(&mut host, Ns::Container).contains(&"eth0".to_owned()));
+    assert!(!host.delegated().contains(&"static DEL".to_owned()));
+    caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+    assert!(on_host(&mut host, "ens1").is_some_and(|link| link.up && link.master.is_some()));
+}
+
+/// The kernel allows what a configuration may not have, and texts of other encodings.
+#[test]
+fn a_link_comes_back_under_its_own_name_whatever_its_name_in_the_container_is() {
+    for text in ["\u{3000}".to_owned(), "\u{fffd}".repeat(15)] {
+        let mut host = machine_with_veth();
+        let before = host.state();
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        host.change_link(Ns::Container, "eth0", |link| link.name.clone_from(&text));
+        caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+        assert_eq!(host.state(), before);
+    }
+}
+
 /// Nothing that root in the container can change is left as it was.
 #[test]
 fn a_link_comes_back_from_a_namespace_that_the_container_has_made() {

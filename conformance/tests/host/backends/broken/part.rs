@@ -23,7 +23,8 @@ pub const TABLE: [(Part, [&str; 4]); 18] = [
     (Part::NftablesRefused, [RULES, CLEAN, NATIVE_RULES, NO_SOURCE]),
     // The kernel forgets connections by itself, so that is worth a warning.
     (Part::ConntrackRefused, [CLEAN; 4]),
-    (Part::LinkStays, ["bridge:101 | link records"; 4]),
+    // Another container would get the addresses of the link otherwise.
+    (Part::LinkStays, ["bridge:101 | link leases records"; 4]),
     (Part::IpamMissing, ["bridge:104 | leases records"; 4]),
     (Part::IpamFails, ["bridge:123 | leases records"; 4]),
     (Part::IpamCrashes, ["bridge:0 | leases records"; 4]),

@@ -244,6 +244,8 @@ pub fn remove_invalid_children(
     Some(records.into_iter().map(|record| record.at).collect())
 }
 
+/// Removes the recorded link. While its namespace lives, a link that is nowhere must not be in a namespace that was not
+/// searched either: nobody calls again for an attachment that GC has removed.
 fn remove_recorded_child(
     kind: &'static str,
     record: &AttachmentRecord,
@@ -252,10 +254,11 @@ fn remove_recorded_child(
 ) -> Result<(), Error> {
     let expected = ExpectedLink::of(kind, record, request, host)?;
     let found = remove_numbered_child(kind, record, expected.as_ref(), host)?;
-    match expected.filter(|_| found == ChildPlace::Elsewhere) {
-        Some(expected) => expected.remove_elsewhere(host),
-        None => Ok(()),
+    let Some(expected) = expected.filter(|_| found == ChildPlace::Elsewhere) else { return Ok(()) };
+    if expected.remove_elsewhere(host)? || record.life(host) == Life::Dead {
+        return Ok(());
     }
+    expected.require_all_searched(host)
 }
 
 /// Removes the recorded link from its namespace by the number of that. Returns whether it was there.

@@ -13,7 +13,8 @@
 
 use std::net::IpAddr;
 
-use cni_core::error::Error;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
 use cni_model::link::{Link, OtherEnd};
 use cni_model::netns::NetnsView;
@@ -28,6 +29,24 @@ use crate::ipam;
 /// The IPAM plugin whose CHECK says whether an address is still the attachment's. That of others may succeed without a
 /// lease.
 const LESSOR: &str = "host-local";
+
+/// A link that may be in a namespace which was not searched.
+#[derive(Debug, thiserror::Error)]
+#[error("the interface {} of {} may be in a network namespace that cannot be searched", at.ifname, at.container)]
+struct LinkNotFound {
+    at: Attachment,
+    gaps: String,
+}
+
+impl Failure for LinkNotFound {
+    fn code(&self) -> Code {
+        Code::TryAgain
+    }
+
+    fn details(&self) -> String {
+        self.gaps.clone()
+    }
+}
 
 /// The recorded link of an attachment, on a master of the host.
 pub struct ExpectedLink<'a> {
@@ -81,36 +100,45 @@ impl<'a> ExpectedLink<'a> {
         self.kind != "ipvlan" && self.recorded.may_be(link) && self.mac.is_none_or(|_| self.has_mac(link))
     }
 
-    /// Removes the link from the namespace that it was moved to. A link that was deleted is success. Namespaces that this
-    /// process cannot see are skipped.
+    /// Removes the link from the namespace that it was moved to, and returns whether it was found. A link that was deleted is
+    /// success. Namespaces that this process cannot see are skipped.
     ///
     /// # Errors
     /// If a namespace with links on the master cannot be entered, or the kernel refuses; all parts are tried.
-    pub fn remove_elsewhere(&self, host: &mut dyn Host) -> Result<(), Error> {
+    pub fn remove_elsewhere(&self, host: &mut dyn Host) -> Result<bool, Error> {
         if self.mac.is_none() && self.addresses.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let of_host = host.namespaces().identity(Ns::Host)?;
         let views = host.namespaces().survey(Some(self.kind));
         let mut removal = Removal::new(host);
         let has_children = |view: &&NetnsView| view.links.iter().any(|link| self.is_on_master(link));
+        let mut is_found = false;
         for view in views.iter().filter(has_children).filter(|view| view.identity != of_host) {
-            removal.attempt(|host| self.remove_from(view, host));
+            is_found |= removal.attempt(|host| self.remove_from(view, host)) == Some(true);
         }
-        removal.finish()
+        removal.finish().map(|()| is_found)
     }
 
-    fn remove_from(&self, view: &NetnsView, host: &mut dyn Host) -> Result<(), Error> {
-        let Some(path) = host.enter_view(view)? else { return Ok(()) };
+    /// Fails if the link, which was not found, may be in a namespace that was not searched.
+    pub fn require_all_searched(&self, host: &mut dyn Host) -> Result<(), Error> {
+        let at = self.record.at.clone();
+        host.namespaces().unseen(Some(self.kind)).map_or(Ok(()), |gaps| Err(LinkNotFound { at, gaps }.into()))
+    }
+
+    fn remove_from(&self, view: &NetnsView, host: &mut dyn Host) -> Result<bool, Error> {
+        let Some(path) = host.enter_view(view)? else { return Ok(false) };
         let links = host.links(Ns::Container, LinkQuery::Kind(self.kind))?;
         let mut removal = Removal::new(host);
+        let mut is_found = false;
         for link in links.iter().filter(|link| self.is_on_master(link)) {
             if removal.attempt(|host| self.is(link, host)) == Some(true) {
+                is_found = true;
                 log::warn!("the container has moved its interface on: it is removed as {} from {path}", link.name);
                 removal.step(&Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
             }
         }
-        removal.finish()
+        removal.finish().map(|()| is_found)
     }
 
     /// Whether a link of the entered namespace is the expected one. The records are read after the link was seen: an ADD

@@ -184,6 +184,10 @@ impl NamespaceState for LinuxHost {
         self.surveyed(kind)
     }
 
+    fn unseen(&mut self, kind: Option<&str>) -> Option<String> {
+        Self::unseen(self, kind)
+    }
+
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
         Ok(self.socket(Ns::Host)?.peer_addresses(link)?)
     }

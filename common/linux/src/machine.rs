@@ -99,6 +99,8 @@ pub struct LinuxHost {
 /// The namespaces of the machine that have links of a kind.
 struct Survey {
     views: Rc<[NetnsView]>,
+    /// What could not be seen.
+    gaps: Option<String>,
     /// Paths of the views lead there for as long as these are open.
     _kept: Vec<OwnedFd>,
 }
@@ -206,12 +208,18 @@ impl LinuxHost {
     pub(crate) fn surveyed(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
         let take = || {
             let NetnsSurvey { views, gaps, kept } = NetnsSurvey::take(SurveyScope::Links(kind));
-            gaps.text()
-                .inspect(|gaps| log::warn!("not every network namespace of the machine can be searched: {gaps}"));
-            Survey { views: views.into(), _kept: kept }
+            let gaps = gaps.text();
+            gaps.iter()
+                .for_each(|gaps| log::warn!("not every network namespace of the machine can be searched: {gaps}"));
+            Survey { views: views.into(), gaps, _kept: kept }
         };
         let survey = self.surveys.entry(kind.map(str::to_owned)).or_insert_with(take);
         Rc::clone(&survey.views)
+    }
+
+    /// What could not be seen then.
+    pub(crate) fn unseen(&self, kind: Option<&str>) -> Option<String> {
+        self.surveys.get(&kind.map(str::to_owned))?.gaps.clone()
     }
 
     /// Asks a daemon, which gets the container's namespace if the call says so.

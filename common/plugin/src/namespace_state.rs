@@ -41,4 +41,7 @@ pub trait NamespaceState {
     /// holds open, or that is mounted. Namespaces without such links are missing, as are those that cannot be seen within a
     /// time limit. Addresses are not listed. The machine is looked at once: later answers are the same.
     fn survey(&mut self, kind: Option<&str>) -> Rc<[NetnsView]>;
+
+    /// What a survey of links of this kind could not see; `None` if it has seen all, or was not made.
+    fn unseen(&mut self, kind: Option<&str>) -> Option<String>;
 }

@@ -108,6 +108,8 @@ pub struct FakeHost {
     pub administrators_files: BTreeMap<PathBuf, String>,
     /// The state files and kernel parameters, by path, that cannot be read.
     pub unreadable: BTreeSet<String>,
+    /// What a survey of the namespaces cannot see.
+    pub unseen: Option<String>,
     /// The daemon of a plugin.
     pub daemon: FakeDaemon,
     /// The devices below `/sys`.
@@ -589,6 +591,10 @@ impl NamespaceState for FakeHost {
         }
         views.retain(|view| !view.links.is_empty());
         views.into()
+    }
+
+    fn unseen(&mut self, _kind: Option<&str>) -> Option<String> {
+        self.unseen.clone()
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {

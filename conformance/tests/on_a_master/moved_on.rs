@@ -252,3 +252,25 @@ fn gc_removes_an_interface_that_the_container_has_moved_on() {
         assert_eq!(world.leases(), [""; 0]);
     });
 }
+
+/// The interface may be in a namespace of a process that the plugin cannot see, as long as the container lives.
+#[test]
+fn gc_keeps_the_address_of_an_interface_that_may_be_out_of_sight() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, _) = world.attach(&list, "c1");
+        shell(&container, "ip link del eth0");
+        world.sandbox.sh("mount -t proc -o hidepid=2 proc /proc");
+        let failed = world.runtime(&list).gc(&[]);
+        let error = failed.step(super::plugin(kind)).error();
+        assert_eq!(
+            (error.code, error.msg.as_str()),
+            (11, "the interface eth0 of c1 may be in a network namespace that cannot be searched")
+        );
+        assert_eq!(world.leases(), ["10.7.0.2"]);
+        container.remove();
+        world.runtime(&list).gc(&[]).expect_success();
+        assert_eq!(world.leases(), [""; 0]);
+    });
+}

@@ -270,3 +270,17 @@ fn gc_keeps_the_address_of_a_child_that_it_cannot_remove() {
     let [input] = host.inputs() else { panic!("one call: {:?}", host.inputs()) };
     assert!(input.starts_with("host-local GC ") && input.contains(kept), "{input}");
 }
+
+/// While the container lives, it may have hidden its link.
+#[test]
+fn gc_keeps_the_address_of_a_child_that_may_be_out_of_sight() {
+    let mut host = host(&MACVLAN);
+    host.apply(&Step::RemoveLink { ns: Ns::Container, name: name("eth0") }).expect("removed");
+    host.unseen = Some("a namespace".to_owned());
+    let error = collect(&mut host, "[]").expect_err("it may be there");
+    assert_eq!((error.code().number(), error.details()), (11, "a namespace".to_owned()));
+    assert!(host.inputs()[0].contains(r#"[{"containerID":"c1","ifname":"eth0"}]"#), "{:?}", host.inputs());
+    host.set_container(NETNS, FakeContainer::Gone);
+    collect(&mut host, "[]").expect("it has ended");
+    assert_eq!(host.inputs().len(), 1, "by the runtime's configuration");
+}

@@ -28,10 +28,6 @@ pub use gaps::Gaps;
 use limits::Limits;
 use paths::Paths;
 
-/// How the kernel names the files of network namespaces, and of mount namespaces; a number follows.
-const NETWORK: &str = "net:[";
-const MOUNT: &str = "mnt:[";
-
 /// How often the machine is looked at, if a namespace cannot be opened by the paths that were seen.
 const ROUNDS: usize = 3;
 

@@ -15,8 +15,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 
-use super::MOUNT;
-use super::mount_table::MountTable;
+use super::mount_table::{MOUNT, MountTable};
 
 /// So many paths are kept of one namespace.
 const MOST_PATHS: usize = 8;

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{MOUNT, NETWORK};
+/// How the kernel names the files of network namespaces, and of mount namespaces; a number follows.
+pub const NETWORK: &str = "net:[";
+pub const MOUNT: &str = "mnt:[";
 
 /// What a process sees of the mounts of its mount namespace.
 #[derive(Debug, Default, PartialEq, Eq)]

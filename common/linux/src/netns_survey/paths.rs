@@ -15,8 +15,7 @@ use nix::fcntl::readlinkat;
 use super::gaps::Gaps;
 use super::limits::Limits;
 use super::mount_namespaces::{self, MountNamespaces};
-use super::mount_table::{MountTable, below};
-use super::{MOUNT, NETWORK};
+use super::mount_table::{MOUNT, MountTable, NETWORK, below};
 
 /// So many paths are kept of one namespace: a process may end before its path is used.
 const MOST_PATHS: usize = 8;

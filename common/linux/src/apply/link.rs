@@ -231,11 +231,12 @@ fn attach(host: &mut LinuxHost, ns: Ns, link: &Link, bridge: &IfName) -> Result<
     Ok(attached.map_err(|source| LinkError::Attach { port, bridge, source })?)
 }
 
-/// The bridge that a link was a port of, where the setting changes that.
+/// The bridge that a link was a port of, where the setting changes that. `None` as well if this program cannot write its name:
+/// a container gives its links any, and DEL must not fail for that.
 fn former_master(socket: &mut Socket, before: &Link, setting: &LinkSetting) -> Result<Option<IfName>, Error> {
     let changed = matches!(setting, LinkSetting::Master(_) | LinkSetting::NoMaster);
     match before.master.filter(|_| changed) {
-        Some(index) => Ok(socket.link_by_index(index)?.map(|link| IfName::parse(&link.name)).transpose()?),
+        Some(index) => Ok(socket.link_by_index(index)?.and_then(|link| IfName::parse(&link.name).ok())),
         None => Ok(None),
     }
 }

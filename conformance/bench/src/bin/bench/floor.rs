@@ -1,6 +1,6 @@
 //! Compares each plugin with the floor: the same changes and the unavoidable questions, made by the smallest program.
 //!
-//! Four hosts have equal histories. On the first each call of ours is recorded ([`record`]); on the second a program repeats
+//! Four hosts have equal histories. On the first each call of ours is recorded ([`mod@record`]); on the second a program repeats
 //! what is unavoidable of it ([`select`], `replay.c`), with the same names, numbers and files; on the third ours is timed, on the fourth
 //! the reference. After the first turns the state of the second host must be the state of the first.
 

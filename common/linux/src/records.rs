@@ -14,6 +14,7 @@ use cni_plugin::records::Records;
 
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
+use crate::nftables::handles;
 
 /// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
 const ONLY_HOST: &str = "host";
@@ -101,6 +102,9 @@ impl RunRecords {
         }
         remove_empty_kinds(drafts);
         let gone = drafts.remove_if_empty();
+        if gone && let Some(namespace) = drafts.path().file_name() {
+            handles::forget_all(&self.root, namespace);
+        }
         if gone && self.root.remove_if_empty() {
             log::trace!("{} is gone with its last record", self.root.path().display());
         }
@@ -197,6 +201,9 @@ mod tests {
         assert_eq!(records.remove(&key("a")).expect("removed").as_deref(), Some("text"));
         assert_eq!((records.names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
         assert_eq!(records.remove(&key("a")).expect("absence is success"), None);
+        let links = root.path().join("records/handles/boot-1");
+        fs::create_dir_all(&links).expect("made");
+        symlink("7", links.join("a-rule")).expect("linked");
         records.remove(&key("b")).expect("removed");
         assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
     }

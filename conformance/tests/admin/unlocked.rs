@@ -108,8 +108,9 @@ fn a_process_that_keeps_a_dead_container_is_named() {
     let known = entry["containerId"].as_str().expect("a name");
     lose(&sandbox, "known");
     let leased = forgotten(&sandbox, "leased", 8081);
-    fs::create_dir("/run/pretending").expect("create a folder");
-    fs::copy("/usr/bin/sleep", "/run/pretending/bridge").expect("copy a program");
+    // If this process copied it, one that another test starts meanwhile would have it open, and it could not be run.
+    sandbox.sh("mkdir /run/pretending");
+    sandbox.sh("cp /usr/bin/sleep /run/pretending/bridge");
     {
         let [of_known, of_leased] = [known, &leased].map(pretend);
         names(&tool(&sandbox, &["gc"]), "unclear", &of_leased);

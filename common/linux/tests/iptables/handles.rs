@@ -141,6 +141,23 @@ fn fill(host: &Host) {
     missing(&mut tables, &portmap(family, CONTAINERS + 1)).expect("looked");
 }
 
+/// The kernel answers with each of the new rules. If the answers do not fit the socket, the last of them is lost, which
+/// says that the rules are made.
+#[test]
+fn so_many_rules_at_once_are_answered_and_each_has_its_handle() {
+    const AT_ONCE: u16 = 1000;
+    on(Flavour::Native, |host| {
+        fill(host);
+        let before = links().len();
+        let new = 1000..1000 + AT_ONCE;
+        let rules: Vec<_> = new.clone().flat_map(|n| accept(host.family, n).rules).collect();
+        let many = IptablesRuleset { rules: rules.clone(), ..accept(host.family, 1000) };
+        ensure(&mut host.tables(), &many).expect("all are made at once");
+        assert_eq!(links().len(), before + rules.len());
+        assert_eq!(missing(&mut host.tables(), &accept(host.family, new.end - 1)).expect("looked"), None);
+    });
+}
+
 /// What is seen on a host of a flavour, for each family.
 fn seen(flavour: Flavour, events: &[Event]) -> Vec<(Family, Vec<Seen>)> {
     let all = Mutex::new(Vec::new());

@@ -4,9 +4,9 @@
 //! An answer about the whole batch has the sequence number of the message that opened it.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
-use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_ECHO, NetlinkSerializable};
+use nix::sys::socket::{setsockopt, sockopt};
 
 use super::super::error::Cause;
 use super::super::reply::{Message, Messages, ReplyKind};
@@ -14,6 +14,13 @@ use super::{Socket, uninterrupted};
 
 /// A batch up to this size fits the send buffer that a socket has from the start.
 const SMALL: usize = 64 * 1024;
+
+/// So many notifications, and the answers to a batch, fit the receive buffer that a socket has from the start: 208 KiB.
+const FEW_ECHOES: usize = 16;
+
+/// What a notification takes of the receive buffer, at most: the kernel allocates one page for each, and its own records.
+/// `SO_RCVBUFFORCE` doubles the number.
+const ECHO_SIZE: usize = 4096;
 
 /// A refused change.
 #[derive(Debug)]
@@ -34,7 +41,8 @@ impl RefusedChange {
 impl Socket {
     /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them. `echo` is called with
     /// the kernel's notification of each change that has `NLM_F_ECHO`: the index of the change, the type of the
-    /// message, and its payload. Some are lost if the socket is full.
+    /// message, and its payload. Where the socket cannot be made large enough for all of them, none is asked for: the answer
+    /// to the whole batch comes after them, and would be lost.
     pub fn batch<M: NetlinkSerializable>(
         &mut self,
         [begin, end]: [M; 2],
@@ -44,8 +52,10 @@ impl Socket {
         let mut bytes = Vec::new();
         let first = self.append(&mut bytes, begin, 0);
         let mut left = changes.len();
+        let flags_kept = if self.has_room_for_echoes(&changes) { u16::MAX } else { !NLM_F_ECHO };
         for (change, flags) in changes {
             left -= 1;
+            let flags = flags & flags_kept;
             self.append(&mut bytes, change, if left == 0 { flags | NLM_F_ACK } else { flags });
         }
         let last = self.sequence;
@@ -92,22 +102,19 @@ impl Socket {
         }
     }
 
+    /// Makes room for the notifications of all changes that ask for one, which the kernel sends before this process can
+    /// read any. Returns whether there is enough.
+    fn has_room_for_echoes<M>(&self, changes: &[(M, u16)]) -> bool {
+        let echoes = changes.iter().filter(|(_, flags)| flags & NLM_F_ECHO != 0).count();
+        let size = echoes.saturating_mul(ECHO_SIZE);
+        echoes <= FEW_ECHOES || setsockopt(&self.inner, sockopt::RcvBufForce, &size).is_ok()
+    }
+
     /// A batch is one datagram; thousands of rules do not fit the buffer that a socket has from the start.
     fn make_room(&self, length: usize) -> io::Result<()> {
         if length <= SMALL {
             return Ok(());
         }
-        let size = libc::c_int::try_from(length).map_err(io::Error::other)?;
-        // SAFETY: the descriptor is open, and the option's value is an int that outlives the call.
-        let result = unsafe {
-            libc::setsockopt(
-                self.inner.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_SNDBUFFORCE,
-                (&raw const size).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        Ok(setsockopt(&self.inner, sockopt::SndBufForce, &length)?)
     }
 }

@@ -83,7 +83,7 @@ impl ChainView {
 
     /// Records that a change of the batch adds a rule. Returns whether the kernel must report its handle.
     pub(super) fn add(&mut self, connection: &mut NftConnection, rule: &IptablesRule, change: usize) -> bool {
-        let is_remembered = !self.is_own && self.added.len() < FEW && connection.handles().are_kept();
+        let is_remembered = !self.is_own && connection.handles().are_kept();
         if is_remembered {
             self.added.push((change, rule.clone()));
         }

@@ -4,6 +4,8 @@
 
 # shellcheck source=scripts/runtimes/cluster.sh
 . /scripts/runtimes/cluster.sh
+# shellcheck source=scripts/runtimes/nomad_blocks.sh
+. /scripts/runtimes/nomad_blocks.sh
 
 export NOMAD_ADDR=http://198.51.100.10:4646
 
@@ -42,15 +44,9 @@ client {
   cni_config_dir    = "/etc/cni/net.d"
   cgroup_parent     = "nomad-$1.slice"
   cpu_total_compute = 100000
-  options = {
-    "fingerprint.denylist" = "env_aws,env_azure,env_digitalocean,env_gce"
-  }
+$(cloud_fingerprints_off)
 }
-plugin "raw_exec" {
-  config {
-    enabled = true
-  }
-}
+$(raw_exec)
 AGENT
 }
 
@@ -74,17 +70,7 @@ job "web" {
       port         = "http"
       address_mode = "alloc"
     }
-    task "web" {
-      driver = "raw_exec"
-      config {
-        command = "$BUSYBOX"
-        args    = ["httpd", "-f", "-p", "80", "-h", "/rootfs/www"]
-      }
-      resources {
-        cpu    = 20
-        memory = 16
-      }
-    }
+$(web_task)
   }
 }
 JOB

@@ -2,9 +2,12 @@
 # Nomad, with server and client in one agent and its state on disk: a job with a bridge network and a static port, twenty
 # allocations at once, and the agent's restart, when it calls CHECK. Tasks use raw_exec, so no image is needed.
 
+# shellcheck source=scripts/runtimes/nomad_blocks.sh
+. /scripts/runtimes/nomad_blocks.sh
+
 write_agent() {
     mkdir -p /etc/nomad.d /var/lib/nomad
-    cat >/etc/nomad.d/agent.hcl <<'AGENT'
+    cat >/etc/nomad.d/agent.hcl <<AGENT
 data_dir  = "/var/lib/nomad"
 bind_addr = "127.0.0.1"
 log_level = "TRACE"
@@ -23,33 +26,10 @@ client {
   cni_path                   = "/opt/cni/bin"
   bridge_network_subnet_ipv6 = "fd00:a110:c8::/120"
   cpu_total_compute          = 100000
-  options = {
-    "fingerprint.denylist" = "env_aws,env_azure,env_digitalocean,env_gce"
-  }
+$(cloud_fingerprints_off)
 }
-plugin "raw_exec" {
-  config {
-    enabled = true
-  }
-}
+$(raw_exec)
 AGENT
-}
-
-# web_task: the block of a task that serves the page of the containers.
-web_task() {
-    cat <<TASK
-    task "web" {
-      driver = "raw_exec"
-      config {
-        command = "$BUSYBOX"
-        args    = ["httpd", "-f", "-p", "80", "-h", "/rootfs/www"]
-      }
-      resources {
-        cpu    = 20
-        memory = 16
-      }
-    }
-TASK
 }
 
 # write_job NAME COUNT PORT: PORT is the content of the block of the port, one line for each key.

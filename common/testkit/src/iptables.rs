@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
-    Target,
+    Batch, BatchError, BatchLine, BatchRefusal, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable,
+    SkeletonLock, Target,
 };
 
 type Chains = BTreeMap<ChainName, Vec<IptablesRule>>;
@@ -170,12 +170,7 @@ fn with(
 }
 
 impl Iptables for FakeIptables {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         self.locate(family)?;
         self.lists += 1;
         if self.unreadable.contains(chain) {

@@ -13,7 +13,7 @@ use cni_model::plan::{Ns, Step};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
+    Batch, BatchError, BatchRefusal, ChainRules, Iptables, IptablesError, IptablesTable, SkeletonLock,
 };
 use cni_netfilter::nftables::{
     ChainId, Generation, ListedRule, Nftables, NftablesError, SetElements, Transaction, TransactionError,
@@ -133,7 +133,7 @@ impl Iptables for NoRules {
         _family: Family,
         _table: IptablesTable,
         _chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    ) -> Result<ChainRules, IptablesError> {
         Ok(None)
     }
 

@@ -15,7 +15,7 @@ use cni_core::names::ChainName;
 use cni_kernel::netns::NetnsScope;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
 use cni_netfilter::iptables::{
-    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
+    Batch, BatchError, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
 };
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -69,12 +69,7 @@ impl FlavourIptables {
 }
 
 impl Iptables for FlavourIptables {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         self.inner().list(family, table, chain)
     }
 

@@ -9,26 +9,19 @@ use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
+/// The rules of a chain in order; `None` if there is no such chain.
+pub type ChainRules = Option<Vec<IptablesRule>>;
+
 /// The packet filter of the network namespace that the plugin runs in.
 pub trait Iptables {
-    /// The rules of a chain in order; `None` when the chain does not exist.
+    /// Reads a chain.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError>;
 
     /// Reads only the rules of chains: a built-in chain that is not used yet is not created by reading it.
-    fn look(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         self.list(family, table, chain)
     }
 

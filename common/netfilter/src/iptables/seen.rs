@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::backend::Iptables;
+use super::backend::{ChainRules, Iptables};
 use super::error::IptablesError;
 use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
@@ -53,7 +53,7 @@ impl SeenChains {
 
     fn read<'a>(
         chains: impl IntoIterator<Item = &'a ChainName>,
-        mut read: impl FnMut(&ChainName) -> Result<Option<Vec<IptablesRule>>, IptablesError>,
+        mut read: impl FnMut(&ChainName) -> Result<ChainRules, IptablesError>,
     ) -> Result<Self, IptablesError> {
         let mut seen = BTreeMap::new();
         for chain in chains {

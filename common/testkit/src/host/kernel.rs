@@ -1,6 +1,6 @@
 //! Links, addresses and parameters of every network namespace of the machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -70,8 +70,6 @@ pub struct Kernel {
     entries: Vec<KernelLink>,
     containers: BTreeMap<String, FakeContainer>,
     pub parameters: BTreeMap<(Space, String), String>,
-    /// Parameters that this kernel does not have.
-    pub absent: BTreeSet<String>,
     last_index: u32,
     /// The namespaces that have a number, with their identities, by the number.
     numbers: Vec<(String, Space)>,
@@ -87,7 +85,6 @@ impl Default for Kernel {
             entries: Vec::new(),
             containers: BTreeMap::new(),
             parameters: BTreeMap::new(),
-            absent: BTreeSet::new(),
             last_index: 0,
             numbers: Vec::new(),
             rules: Vec::new(),
@@ -367,7 +364,7 @@ impl Kernel {
         let name = path.split_once("/conf/").map(|(_, rest)| rest.rsplit_once('/').map_or(rest, |(name, _)| name));
         let exists =
             |name: &str| ["all", "default"].contains(&name) || self.entries(space).any(|entry| entry.link.name == name);
-        if self.absent.contains(path) || !name.is_none_or(exists) {
+        if !name.is_none_or(exists) {
             return None;
         }
         let written = self.parameters.get(&(space.clone(), path.to_owned())).cloned();

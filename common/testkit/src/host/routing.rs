@@ -1,11 +1,14 @@
-//! Routes that are moved between tables, and policy routing rules.
+//! Routes of all tables, and policy routing rules.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_model::plan::NewRoute;
+use cni_model::link::KernelRoute;
+use cni_model::plan::{NewRoute, Ns};
 use cni_model::routing::{BY_KERNEL, BY_PROGRAM, FullRoute, KernelRule, LINK_SCOPE, MAIN_TABLE, SourceRule};
+use cni_plugin::routing::Routing;
 
+use super::FakeHost;
 use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;
 
@@ -69,6 +72,24 @@ impl Kernel {
         if let Some(at) = self.rules.iter().position(is_it) {
             self.rules.remove(at);
         }
+    }
+}
+
+impl Routing for FakeHost {
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        let space = self.space(ns)?;
+        let routes = self.kernel.routes(&space).into_iter();
+        Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
+    }
+
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.full_routes(&space, family, table))
+    }
+
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.rules(&space, family))
     }
 }
 

@@ -59,14 +59,6 @@ pub fn fail(verb: &str, code: u64, text: &str) {
     fs::write(format!("{FOLDER}/fail.{verb}"), object.to_string()).expect("write the stand-in's error");
 }
 
-/// Forgets that it is to fail a command.
-///
-/// # Panics
-/// When it was not to fail.
-pub fn recover(verb: &str) {
-    fs::remove_file(format!("{FOLDER}/fail.{verb}")).expect("remove the stand-in's error");
-}
-
 /// Makes it answer ADD with this text.
 ///
 /// # Panics

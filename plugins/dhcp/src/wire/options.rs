@@ -18,7 +18,6 @@ pub mod code {
     pub const MESSAGE_TYPE: u8 = 53;
     pub const SERVER_IDENTIFIER: u8 = 54;
     pub const PARAMETER_REQUEST_LIST: u8 = 55;
-    pub const MESSAGE: u8 = 56;
     pub const MAXIMUM_MESSAGE_SIZE: u8 = 57;
     pub const RENEWAL_TIME: u8 = 58;
     pub const REBINDING_TIME: u8 = 59;

@@ -4,6 +4,13 @@
 //! The first two are tested on a machine where another container of the network exists already. So everything that
 //! containers share exists before, and every difference belongs to the container.
 
+mod del;
+
+pub use del::{
+    assert_del_leaves_another_kind, assert_del_releases_after_removal, assert_del_removes_what_add_made,
+    assert_del_works_with, assert_del_works_without_namespace,
+};
+
 use cni_core::error::Code;
 use cni_core::request::Command;
 use cni_core::result::ResultError;
@@ -18,19 +25,6 @@ use cni_plugin::run::Plugin;
 
 use crate::host::{FakeHost, REFUSAL};
 use crate::request::Caller;
-
-/// Requires that DEL after ADD restores the former state, and succeeds again.
-///
-/// # Panics If it does not.
-pub fn assert_del_removes_what_add_made(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) {
-    let before = host.state();
-    caller.add(plugin, host).expect("ADD");
-    assert_ne!(host.state(), before, "ADD makes something");
-    for _ in 0..2 {
-        caller.del(plugin, host).expect("DEL");
-        assert_eq!(host.state(), before);
-    }
-}
 
 /// Makes each step of an ADD fail in turn, and requires that nothing is left. If the plugin recovers from the failure,
 /// CHECK must find everything. Returns the number of steps.
@@ -110,25 +104,15 @@ pub fn assert_a_repeated_add_is_rolled_back(plugin: &dyn Plugin, host: &mut Fake
     assert_eq!(state(host), before);
 }
 
-/// Makes DEL of the IPAM plugin fail, then the removal of the interface `eth0`, and requires that the IPAM plugin is called as
-/// soon as the interface is removed, and no sooner.
+/// Requires that an ADD to which the IPAM plugin gives no address is refused, releases, and leaves nothing.
 ///
 /// # Panics
 /// When it does not.
-pub fn assert_del_releases_after_removal(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
-    let mut host = machine();
-    caller.add(plugin, &mut host).expect("ADD");
-    host.fail_delegate(Some(Command::Del));
-    assert_eq!(caller.del(plugin, &mut host).expect_err("IPAM fails").to_string(), "static has failed");
-    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
-
-    let mut host = machine();
-    caller.add(plugin, &mut host).expect("ADD");
-    host.fail_at(host.applied().len() + 1);
-    caller.del(plugin, &mut host).expect_err("the link cannot be removed");
-    assert_eq!(host.delegated(), ["static ADD"], "another container would get the address of a link that exists");
-    caller.del(plugin, &mut host).expect("DEL");
-    assert_eq!(host.delegated(), ["static ADD", "static DEL"]);
+pub fn assert_addresses_are_required(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
+    let mut host = machine().with_ipam("{}");
+    let before = host.state();
+    assert_eq!(caller.refusal(plugin, &mut host).1, "IPAM plugin returned missing IP config");
+    assert_eq!((host.delegated(), host.state()), (&["static ADD".to_owned(), "static DEL".to_owned()][..], before));
 }
 
 /// A change of a link, with the message of CHECK about it.

@@ -121,6 +121,15 @@ impl Caller {
         }
     }
 
+    /// Calls ADD, which must fail; returns the code and the message of its error.
+    ///
+    /// # Panics
+    /// When it succeeds.
+    pub fn refusal(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> (u32, String) {
+        let (code, text, _) = error_parts(self.add(plugin, host).expect_err("refused"));
+        (code, text)
+    }
+
     /// Calls ADD, and returns the caller of CHECK and DEL, whose configuration has the result as `prevResult`.
     ///
     /// # Panics

@@ -6,8 +6,9 @@ use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
-    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    LinkChange, assert_add_is_all_or_nothing, assert_addresses_are_required, assert_check_compares,
+    assert_del_releases_after_removal, assert_del_removes_what_add_made, assert_del_works_without_namespace,
+    assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
@@ -96,10 +97,7 @@ fn a_name_that_the_link_cannot_have_is_refused_before_ipam_is_asked() {
 
 #[test]
 fn an_answer_without_addresses_is_released() {
-    let mut host = machine().with_ipam("{}");
-    let before = host.state();
-    assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
-    assert_eq!((host.delegated(), host.state()), (&["static ADD".to_owned(), "static DEL".to_owned()][..], before));
+    assert_addresses_are_required(&Dummy, machine, &caller());
 }
 
 #[test]
@@ -128,11 +126,7 @@ fn del_releases_the_address_once_the_link_is_removed() {
 
 #[test]
 fn del_needs_neither_the_namespace_nor_a_configuration_that_can_be_used() {
-    let mut host = machine();
-    caller().add(&Dummy, &mut host).expect("ADD");
-    host.set_container("/run/netns/c1", FakeContainer::Gone);
-    caller().del(&Dummy, &mut host).expect("DEL");
-    assert!(!host.state().contains(&"lease".to_owned()));
+    assert_del_works_without_namespace(&Dummy, machine, &caller(), &caller());
 
     let mut host = machine();
     caller().add(&Dummy, &mut host).expect("ADD");

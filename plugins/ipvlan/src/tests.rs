@@ -1,13 +1,12 @@
 //! The whole life of an ipvlan, on a machine in memory.
 
 use super::*;
-use cni_core::mac::Mac;
 use cni_core::version::Version;
-use cni_model::link::Link;
 use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_testkit::lifecycle::{
     LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
-    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_del_removes_what_add_made, assert_del_works_with, assert_del_works_without_namespace,
+    assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -36,18 +35,9 @@ fn chained(keys: &str) -> Caller {
 
 /// A machine with the interface `eno1` and two containers.
 fn machine() -> FakeHost {
-    let mut host = FakeHost::new().with_ipam(ANSWER);
-    for path in ["/run/netns/c1", "/run/netns/c2"] {
-        host.set_container(path, FakeContainer::Present(None));
-    }
-    let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
-    host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
-    host
-}
-
-fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = error_parts(caller.add(&Ipvlan, host).expect_err("refused"));
-    (code, text)
+    let containers = ["/run/netns/c1", "/run/netns/c2"];
+    let host = FakeHost::new().with_ipam(ANSWER).with_interface("eno1");
+    containers.into_iter().fold(host, |host, path| host.with_container(path, FakeContainer::Present(None)))
 }
 
 #[test]
@@ -114,7 +104,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         ),
     ] {
         let mut host = machine();
-        assert_eq!(refused(&caller, &mut host), (code, text.to_owned()));
+        assert_eq!(caller.refusal(&Ipvlan, &mut host), (code, text.to_owned()));
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{text}");
     }
 }
@@ -126,7 +116,7 @@ fn another_mode_than_that_of_the_masters_links_is_refused() {
     let first = caller().after_add(&Ipvlan, &mut host);
     let second = Caller { container: "c2".to_owned(), netns: "/run/netns/c2".to_owned(), ..with(r#""mode":"l3""#) };
     let text = "failed to create ipvlan: eno1 has links in mode l2 already, which mode l3 would change";
-    assert_eq!(refused(&second, &mut host), (103, text.to_owned()));
+    assert_eq!(second.refusal(&Ipvlan, &mut host), (103, text.to_owned()));
     first.check(&Ipvlan, &mut host).expect("the first one is as it was");
     let same = Caller { config: CONFIG.to_owned(), ..second.clone() };
     same.add(&Ipvlan, &mut host).expect("the same mode");
@@ -157,20 +147,10 @@ fn del_removes_what_add_made() {
 fn del_needs_neither_master_default_route_namespace_nor_a_configuration_that_can_be_used() {
     let two = r#""Master":"","prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":"a"},{"name":"b"}]}"#;
     let other_family = r#""Master":"","prevResult":{"cniVersion":"0.4.0"}"#;
-    for keys in
-        [r#""Master":"gone""#, r#""Master":"""#, r#""mode":"zz""#, r#""linkInContainer":true"#, two, other_family]
-    {
-        let mut host = machine();
-        let before = host.state();
-        caller().add(&Ipvlan, &mut host).expect("ADD");
-        with(keys).del(&Ipvlan, &mut host).expect("DEL");
-        assert_eq!(host.state(), before, "{keys}");
-    }
-    let mut host = machine();
-    caller().add(&Ipvlan, &mut host).expect("ADD");
-    host.set_container("/run/netns/c1", FakeContainer::Gone);
-    with(r#""linkInContainer":true,"Master":"""#).del(&Ipvlan, &mut host).expect("DEL");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+    let keys =
+        [r#""Master":"gone""#, r#""Master":"""#, r#""mode":"zz""#, r#""linkInContainer":true"#, two, other_family];
+    assert_del_works_with(&Ipvlan, machine, &caller(), &keys.map(with));
+    assert_del_works_without_namespace(&Ipvlan, machine, &caller(), &with(r#""linkInContainer":true,"Master":"""#));
 }
 
 #[test]

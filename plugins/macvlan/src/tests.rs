@@ -7,8 +7,9 @@ use cni_model::link::Link;
 use cni_model::plan::{ChildKind, MacvlanMode, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
-    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
-    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    LinkChange, assert_add_is_all_or_nothing, assert_addresses_are_required, assert_check_compares,
+    assert_del_leaves_another_kind, assert_del_releases_after_removal, assert_del_removes_what_add_made,
+    assert_del_works_with, assert_del_works_without_namespace, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -34,15 +35,8 @@ fn layer_two() -> Caller {
 
 /// A machine with the interface `eno1` and a container.
 fn machine() -> FakeHost {
-    let mut host = FakeHost::new().with_container("/run/netns/c1", FakeContainer::Present(None)).with_ipam(ANSWER);
-    let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
-    host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
-    host
-}
-
-fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = error_parts(caller.add(&Macvlan, host).expect_err("refused"));
-    (code, text)
+    let host = FakeHost::new().with_container("/run/netns/c1", FakeContainer::Present(None)).with_ipam(ANSWER);
+    host.with_interface("eno1")
 }
 
 /// The link in the container.
@@ -124,7 +118,7 @@ fn in_mode_passthru_the_masters_mac_address_stays() {
     let text = "failed to create macvlan: mac 02:00:00:00:00:0a cannot be set in mode passthru, in which the link has that \
                 of its master";
     let caller = with(r#""mode":"passthru","mac":"02:00:00:00:00:0a""#);
-    assert_eq!(refused(&caller, &mut machine()), (7, text.to_owned()));
+    assert_eq!(caller.refusal(&Macvlan, &mut machine()), (7, text.to_owned()));
 }
 
 #[test]
@@ -139,7 +133,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         (r#""Master":"""#, 7, "no default route interface found"),
     ] {
         let mut host = machine();
-        assert_eq!(refused(&with(keys), &mut host), (code, text.to_owned()), "{keys}");
+        assert_eq!(with(keys).refusal(&Macvlan, &mut host), (code, text.to_owned()), "{keys}");
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
     }
     for keys in [r#""bcqueuelen":-1"#, r#""bcqueuelen":4294967296"#] {
@@ -164,7 +158,7 @@ fn a_name_that_is_taken_is_refused() {
     let mut host = machine();
     host.enter("/run/netns/c1").expect("entered");
     host.add_link(Ns::Container, Link { name: "eth0".to_owned(), kind: Some("veth".to_owned()), ..Link::default() });
-    assert_eq!(refused(&caller(), &mut host), (103, "failed to create macvlan: file exists".to_owned()));
+    assert_eq!(caller().refusal(&Macvlan, &mut host), (103, "failed to create macvlan: file exists".to_owned()));
     assert_eq!(host.applied(), [""; 0]);
 }
 
@@ -191,10 +185,7 @@ fn the_link_goes_before_its_address_when_add_fails() {
 
 #[test]
 fn an_answer_without_addresses_is_released_and_the_link_removed() {
-    let mut host = machine().with_ipam("{}");
-    let before = host.state();
-    assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
-    assert_eq!((host.delegated(), host.state()), (&["static ADD".to_owned(), "static DEL".to_owned()][..], before));
+    assert_addresses_are_required(&Macvlan, machine, &caller());
 }
 
 #[test]
@@ -206,37 +197,14 @@ fn del_removes_what_add_made() {
 #[test]
 fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
     let broken = r#""mode":"zz","mtu":-1,"mac":"zz","Master":"gone""#;
-    for caller in [caller(), with(broken), caller().with_args("MAC=zz"), caller().with_args("no pair")] {
-        let mut host = machine();
-        let before = host.state();
-        self::caller().add(&Macvlan, &mut host).expect("ADD");
-        caller.del(&Macvlan, &mut host).expect("DEL");
-        assert_eq!(host.state(), before);
-    }
-    let mut host = machine();
-    caller().add(&Macvlan, &mut host).expect("ADD");
-    host.set_container("/run/netns/c1", FakeContainer::Gone);
-    caller().del(&Macvlan, &mut host).expect("DEL");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+    let callers = [caller(), with(broken), caller().with_args("MAC=zz"), caller().with_args("no pair")];
+    assert_del_works_with(&Macvlan, machine, &caller(), &callers);
+    assert_del_works_without_namespace(&Macvlan, machine, &caller(), &caller());
 }
 
-/// The path of the namespace may lead to another container by now. An address of the result tells that it does not.
 #[test]
-fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address() {
-    for is_left in [true, false] {
-        let mut host = machine();
-        let caller = caller().after_add(&Macvlan, &mut host);
-        host.change_link(Ns::Container, "eth0", |link| {
-            if is_left {
-                link.kind = Some("veth".to_owned());
-            } else {
-                link.mac = Some(Mac::local([7; 6]));
-            }
-        });
-        caller.del(&Macvlan, &mut host).expect("DEL");
-        assert_eq!(host.state().iter().any(|line| line.contains("eth0")), is_left);
-        assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
-    }
+fn del_leaves_a_link_of_another_kind_and_removes_one_with_another_mac_address() {
+    assert_del_leaves_another_kind(&Macvlan, machine, &caller());
 }
 
 /// Where the kernel does not take the name at once, a killed ADD may leave the link under another.

@@ -1,14 +1,14 @@
 //! The whole life of a tap device, on a machine in memory.
 
 use super::*;
-use cni_core::mac::Mac;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{Ns, TapOptions as Device, TapQueues};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
-    LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
-    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    LinkChange, assert_add_is_all_or_nothing, assert_addresses_are_required, assert_check_compares,
+    assert_del_leaves_another_kind, assert_del_releases_after_removal, assert_del_removes_what_add_made,
+    assert_del_works_with, assert_del_works_without_namespace, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -49,11 +49,6 @@ fn link(host: &mut FakeHost) -> Link {
     let name = cni_core::names::IfName::parse("eth0").expect("a name");
     let host: &mut dyn Host = host;
     host.links(Ns::Container, LinkQuery::Name(&name)).expect("asked").pop().expect("eth0")
-}
-
-fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = error_parts(caller.add(&Tap, host).expect_err("refused"));
-    (code, text)
 }
 
 #[test]
@@ -125,7 +120,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         (r#""selinuxContext":"a\u0000b""#, 7, r#"invalid selinuxContext "a\0b" (must not hold a zero byte)"#),
     ] {
         let mut host = machine();
-        assert_eq!(refused(&with(keys), &mut host), (code, text.to_owned()), "{keys}");
+        assert_eq!(with(keys).refusal(&Tap, &mut host), (code, text.to_owned()), "{keys}");
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
     }
     for keys in [r#""owner":"root""#, r#""group":-1"#, r#""args":7"#, r#""prevResult":7"#] {
@@ -138,7 +133,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
 fn a_name_that_is_taken_is_refused() {
     let mut host = machine();
     host.add_link(Ns::Container, Link { name: "eth0".to_owned(), kind: Some("bridge".to_owned()), ..Link::default() });
-    assert_eq!(refused(&caller(), &mut host), (103, "failed to create tap: file exists".to_owned()));
+    assert_eq!(caller().refusal(&Tap, &mut host), (103, "failed to create tap: file exists".to_owned()));
     assert_eq!(host.applied(), [""; 0]);
 }
 
@@ -157,10 +152,7 @@ fn a_failure_at_any_step_leaves_nothing() {
 
 #[test]
 fn an_answer_without_addresses_is_released_and_the_device_removed() {
-    let mut host = machine().with_ipam("{}");
-    let before = host.state();
-    assert_eq!(refused(&caller(), &mut host).1, "IPAM plugin returned missing IP config");
-    assert_eq!((host.delegated(), host.state()), (&["static ADD".to_owned(), "static DEL".to_owned()][..], before));
+    assert_addresses_are_required(&Tap, machine, &caller());
 }
 
 #[test]
@@ -173,37 +165,14 @@ fn del_removes_what_add_made() {
 #[test]
 fn del_needs_neither_namespace_nor_a_configuration_that_can_be_used() {
     let broken = with(r#""mtu":-1,"mac":"zz","bridge":"gone","ipam":{"type":"static"}"#);
-    for caller in [caller(), broken, caller().with_args("MAC=zz"), caller().with_args("no pair")] {
-        let mut host = machine();
-        let before = host.state();
-        self::caller().add(&Tap, &mut host).expect("ADD");
-        caller.del(&Tap, &mut host).expect("DEL");
-        assert_eq!(host.state(), before);
-    }
-    let mut host = machine();
-    caller().add(&Tap, &mut host).expect("ADD");
-    host.set_container(NETNS, FakeContainer::Gone);
-    caller().del(&Tap, &mut host).expect("DEL");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+    let callers = [caller(), broken, caller().with_args("MAC=zz"), caller().with_args("no pair")];
+    assert_del_works_with(&Tap, machine, &caller(), &callers);
+    assert_del_works_without_namespace(&Tap, machine, &caller(), &caller());
 }
 
-/// The path of the namespace may lead to another container by now. An address of the result tells that it does not.
 #[test]
-fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address() {
-    for is_left in [true, false] {
-        let mut host = machine();
-        let caller = caller().after_add(&Tap, &mut host);
-        host.change_link(Ns::Container, "eth0", |link| {
-            if is_left {
-                link.kind = Some("veth".to_owned());
-            } else {
-                link.mac = Some(Mac::local([7; 6]));
-            }
-        });
-        caller.del(&Tap, &mut host).expect("DEL");
-        assert_eq!(host.state().iter().any(|line| line.contains("eth0")), is_left);
-        assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
-    }
+fn del_leaves_a_link_of_another_kind_and_removes_one_with_another_mac_address() {
+    assert_del_leaves_another_kind(&Tap, machine, &caller());
 }
 
 #[test]

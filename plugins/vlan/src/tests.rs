@@ -1,14 +1,14 @@
 //! The whole life of a link in a VLAN, on a machine in memory.
 
 use super::*;
-use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
     LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
-    assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+    assert_del_removes_what_add_made, assert_del_works_with, assert_del_works_without_namespace,
+    assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -29,18 +29,9 @@ fn caller() -> Caller {
 
 /// A machine with the interface `eno1` and two containers.
 fn machine() -> FakeHost {
-    let mut host = FakeHost::new().with_ipam(ANSWER);
-    for path in ["/run/netns/c1", "/run/netns/c2"] {
-        host.set_container(path, FakeContainer::Present(None));
-    }
-    let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
-    host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
-    host
-}
-
-fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
-    let (code, text, _) = error_parts(caller.add(&Vlan, host).expect_err("refused"));
-    (code, text)
+    let containers = ["/run/netns/c1", "/run/netns/c2"];
+    let host = FakeHost::new().with_ipam(ANSWER).with_interface("eno1");
+    containers.into_iter().fold(host, |host, path| host.with_container(path, FakeContainer::Present(None)))
 }
 
 #[test]
@@ -73,12 +64,12 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         (r#""Master":"eno7""#, 7, r#"failed to lookup master "eno7": Link not found"#),
     ] {
         let mut host = machine();
-        assert_eq!(refused(&with(keys), &mut host), (code, text.to_owned()), "{keys}");
+        assert_eq!(with(keys).refusal(&Vlan, &mut host), (code, text.to_owned()), "{keys}");
         assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
     }
     let without_ipam = Caller::new("c1", &CONFIG.replace(r#"{"type":"static"}"#, "{}"));
     let text = "vlan interface requires an IPAM configuration";
-    assert_eq!(refused(&without_ipam, &mut machine()), (7, text.to_owned()));
+    assert_eq!(without_ipam.refusal(&Vlan, &mut machine()), (7, text.to_owned()));
     assert_eq!(error_parts(without_ipam.status(&Vlan, &mut machine()).expect_err("refused")).1, text);
 }
 
@@ -87,7 +78,7 @@ fn a_master_that_is_down_is_named() {
     let mut host = machine();
     host.change_link(Ns::Host, "eno1", |link| link.up = false);
     let text = r#"failed to create vlan: network is down: its master "eno1" is down"#;
-    assert_eq!(refused(&caller(), &mut host), (11, text.to_owned()));
+    assert_eq!(caller().refusal(&Vlan, &mut host), (11, text.to_owned()));
     assert_eq!(host.applied(), [""; 0]);
 }
 
@@ -106,7 +97,7 @@ fn the_link_that_has_the_vlan_already_is_named_if_it_is_visible() {
     let mut host = machine();
     caller().add(&Vlan, &mut host).expect("ADD");
     let second = Caller::new("c2", CONFIG);
-    assert!(refused(&second, &mut host).1.contains("file exists"), "another container has it");
+    assert!(second.refusal(&Vlan, &mut host).1.contains("file exists"), "another container has it");
 }
 
 #[test]
@@ -127,20 +118,10 @@ fn del_removes_what_add_made() {
 /// The reference's DEL fails for ever in each of these cases.
 #[test]
 fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
-    for keys in
-        [r#""Master":"gone""#, r#""Master":"""#, r#""VlanId":9999"#, r#""mtu":9000"#, r#""linkInContainer":true"#]
-    {
-        let mut host = machine();
-        let before = host.state();
-        caller().add(&Vlan, &mut host).expect("ADD");
-        with(keys).del(&Vlan, &mut host).expect("DEL");
-        assert_eq!(host.state(), before, "{keys}");
-    }
-    let mut host = machine();
-    caller().add(&Vlan, &mut host).expect("ADD");
-    host.set_container("/run/netns/c1", FakeContainer::Gone);
-    with(r#""linkInContainer":true"#).del(&Vlan, &mut host).expect("DEL");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+    let keys =
+        [r#""Master":"gone""#, r#""Master":"""#, r#""VlanId":9999"#, r#""mtu":9000"#, r#""linkInContainer":true"#];
+    assert_del_works_with(&Vlan, machine, &caller(), &keys.map(with));
+    assert_del_works_without_namespace(&Vlan, machine, &caller(), &with(r#""linkInContainer":true"#));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is on the machine before a plugin runs, and what others change while it runs.
 
+use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_model::link::{Address, Link};
 use cni_model::plan::Ns;
@@ -13,6 +14,14 @@ impl FakeHost {
     pub fn add_link(&mut self, ns: Ns, link: Link) -> u32 {
         let space = self.space(ns).expect("the namespace was entered");
         self.kernel.add(&space, link)
+    }
+
+    /// Adds an interface that is up to the host, such as a network card.
+    #[must_use]
+    pub fn with_interface(mut self, name: &str) -> Self {
+        let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
+        self.add_link(Ns::Host, Link { name: name.to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
+        self
     }
 
     /// Adds an address to an existing link.

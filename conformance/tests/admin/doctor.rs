@@ -10,7 +10,7 @@ use cni_conformance::{Sandbox, binaries, script};
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
 
-use crate::admin::{FOUND, Guest, document, host, state, tool};
+use crate::admin::{FOUND, PublishedContainer, document, host, state, tool};
 
 const PLUGINS: &str = "/opt/cni/bin";
 
@@ -100,7 +100,7 @@ fn forwarding_that_somebody_has_turned_off_is_a_problem() {
     let says = "net.ipv4.ip_forward is 0";
     sandbox.set_sysctl("net/ipv4/ip_forward", "0");
     assert_eq!(findings(&sandbox, &[], says), [], "nobody needs it");
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     assert_eq!(findings(&sandbox, &[], says), [], "ADD turns it on");
     sandbox.set_sysctl("net/ipv4/ip_forward", "0");
     assert_eq!(severity(&sandbox, &[], says), "problem");

@@ -6,17 +6,17 @@ use std::path::Path;
 use cni_conformance::{Nomad, Sandbox, script};
 use serde_json::json;
 
-use crate::admin::{FOUND, Guest, Inhabitant, LEASES, document, forgotten, host, lose, state, tool};
+use crate::admin::{ContainerProcess, FOUND, LEASES, PublishedContainer, document, forgotten, host, lose, state, tool};
 
 fn cached() -> usize {
     fs::read_dir("/var/lib/cni/results").expect("list the cache").count()
 }
 
 /// A container that is gone without a DEL, beside one that lives. Returns what the host had before it came.
-fn lost(sandbox: &Sandbox) -> (Guest<'_>, Vec<String>) {
-    let neighbour = Guest::add(sandbox, "stays", 8080);
+fn lost(sandbox: &Sandbox) -> (PublishedContainer<'_>, Vec<String>) {
+    let neighbour = PublishedContainer::add(sandbox, "stays", 8080);
     let before = state(sandbox);
-    Guest::add(sandbox, "goes", 8081);
+    PublishedContainer::add(sandbox, "goes", 8081);
     lose(sandbox, "goes");
     (neighbour, before)
 }
@@ -62,8 +62,8 @@ fn one_network_can_be_cleaned_alone() {
 #[test]
 fn what_lives_without_a_name_stays() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
-    let _inhabitant = Inhabitant::of(&guest.container);
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
+    let _inhabitant = ContainerProcess::of(&attached.container);
     sandbox.sh("ip netns del first");
     let before = state(&sandbox);
     assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n");
@@ -74,12 +74,12 @@ fn what_lives_without_a_name_stays() {
 #[test]
 fn a_container_from_before_goes_and_the_one_that_has_its_address_now_stays() {
     let sandbox = host();
-    let _shared = Guest::add(&sandbox, "stays", 8080);
+    let _shared = PublishedContainer::add(&sandbox, "stays", 8080);
     let before = state(&sandbox);
-    Guest::add(&sandbox, "goes", 8081);
+    PublishedContainer::add(&sandbox, "goes", 8081);
     lose(&sandbox, "goes");
     sandbox.sh(&format!("rm {LEASES}/172.26.64.3 {LEASES}/last_reserved_ip.0"));
-    let heir = Guest::add(&sandbox, "heir", 8082);
+    let heir = PublishedContainer::add(&sandbox, "heir", 8082);
     let heirs = |line: &&String| line.contains("172.26.64.3");
     let rules = |lines: Vec<String>| lines.iter().filter(heirs).filter(|line| line.contains("-A ")).count();
     tool(&sandbox, &["gc", "--remove"]).expect_success();

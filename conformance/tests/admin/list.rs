@@ -3,7 +3,7 @@
 use cni_conformance::{Attachment, Nomad, Runtime, Sandbox};
 use serde_json::{Value, json};
 
-use crate::admin::{FOUND, Guest, Inhabitant, document, forgotten, host, lease, lose, state, tool};
+use crate::admin::{ContainerProcess, FOUND, PublishedContainer, document, forgotten, host, lease, lose, state, tool};
 
 #[track_caller]
 fn states(sandbox: &Sandbox, status: i32) -> Vec<String> {
@@ -17,7 +17,8 @@ fn states(sandbox: &Sandbox, status: i32) -> Vec<String> {
 fn every_container_is_listed_with_what_it_has() {
     let sandbox = host();
     assert_eq!(tool(&sandbox, &["list"]).stdout(), "no containers\n");
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     let (found, code) = document(&sandbox, &["list"]);
     assert_eq!(code, Some(0), "{found:#}");
     assert_eq!((&found["leftOver"], &found["problems"]), (&json!([]), &json!([])));
@@ -50,7 +51,8 @@ fn every_container_is_listed_with_what_it_has() {
 #[test]
 fn a_wide_table_has_more_columns() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     lose(&sandbox, "second");
     let table = tool(&sandbox, &["list", "--wide"]);
     assert_eq!(table.code(), Some(FOUND), "{table}");
@@ -73,7 +75,7 @@ fn a_wide_table_has_more_columns() {
 #[test]
 fn a_contested_port_is_shown_with_both_containers() {
     let sandbox = host();
-    let _guests = ["first", "second"].map(|name| Guest::add(&sandbox, name, 8080));
+    let _attached = ["first", "second"].map(|name| PublishedContainer::add(&sandbox, name, 8080));
     let (found, code) = document(&sandbox, &["list"]);
     assert_eq!(code, Some(0), "{found:#}");
     let [first, second] = [0, 1].map(|at| found["attachments"][at]["container"].as_str().expect("a name").to_owned());
@@ -90,7 +92,8 @@ fn a_contested_port_is_shown_with_both_containers() {
 #[test]
 fn what_is_missing_is_named_and_nothing_is_changed() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
     let before = state(&sandbox);
     assert_eq!(states(&sandbox, FOUND), ["missing"; 2]);
@@ -107,7 +110,8 @@ fn what_is_missing_is_named_and_nothing_is_changed() {
 #[test]
 fn a_container_whose_namespace_is_gone_is_shown_as_gone() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     lose(&sandbox, "second");
     assert_eq!(states(&sandbox, FOUND), ["whole", "gone"]);
 }
@@ -116,8 +120,8 @@ fn a_container_whose_namespace_is_gone_is_shown_as_gone() {
 #[test]
 fn a_namespace_that_has_only_lost_its_name_is_not_gone() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
-    let _inhabitant = Inhabitant::of(&guest.container);
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
+    let _inhabitant = ContainerProcess::of(&attached.container);
     sandbox.sh("ip netns del first");
     assert_eq!(states(&sandbox, FOUND), ["unclear"]);
 }
@@ -129,7 +133,7 @@ fn left(sandbox: &Sandbox) -> Value {
 #[test]
 fn an_address_that_nobody_uses_is_left_over() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     let ghost = forgotten(&sandbox, "ghost", 8081);
     let left = left(&sandbox);
     assert_eq!((&left[0]["container"], &left[0]["addresses"]), (&json!(ghost), &json!(["172.26.64.3"])), "{left:#}");
@@ -141,7 +145,7 @@ fn an_address_that_nobody_uses_is_left_over() {
 #[test]
 fn an_address_that_is_used_or_new_is_not_left_over() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     lease(&sandbox, "172.26.64.98", "new", "10 seconds");
     // Of a runtime without a cache.
     let mut attachment = Attachment::new("uncached-id", &sandbox.container("uncached"));

@@ -11,7 +11,7 @@ use cni_conformance::child::{Limit, run};
 use cni_conformance::{CniTool, Nomad, Outcome, Sandbox};
 use serde_json::{Value, json};
 
-use crate::admin::{Guest, cache, forgotten, host, lease, lose, state, tool};
+use crate::admin::{PublishedContainer, cache, forgotten, host, lease, lose, state, tool};
 
 /// Prometheus' checker, which `scripts/test.sh` unpacks into `target`.
 fn promtool() -> PathBuf {
@@ -66,7 +66,8 @@ fn an_empty_host_has_metrics_that_are_accepted() {
 #[test]
 fn addresses_attachments_and_ports_are_counted() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     lease(&sandbox, "10.9.9.9", "stranger", "10 seconds");
     let before = state(&sandbox);
     let text = metrics(&sandbox, &[]);
@@ -94,8 +95,8 @@ fn addresses_attachments_and_ports_are_counted() {
 #[test]
 fn missing_rules_the_dead_and_leftovers_are_counted() {
     let sandbox = host();
-    let _guests =
-        [("first", 8080), ("second", 8080), ("third", 8082)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached = [("first", 8080), ("second", 8080), ("third", 8082)]
+        .map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     forgotten(&sandbox, "ghost", 8083);
     lose(&sandbox, "third");
     sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
@@ -121,7 +122,7 @@ fn seconds_now() -> u64 {
 #[test]
 fn the_time_of_the_last_repair_is_that_of_a_whole_one() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     let time = || value(&metrics(&sandbox, &[]), "cni_last_repair_timestamp_seconds");
     for words in [&["repair", "--dry-run"][..], &["repair", "--network", "nomad"]] {
         tool(&sandbox, words).expect_success();
@@ -175,7 +176,7 @@ fn assert_told(done: &Outcome, names: &str) {
 #[test]
 fn a_network_that_cannot_be_read_keeps_no_other_from_being_shown() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     other_network(&sandbox);
     fs::remove_dir_all("/run/cni/other").expect("remove the leases");
     fs::write("/run/cni/other", "").expect("write a file");
@@ -197,7 +198,7 @@ fn a_network_that_cannot_be_read_keeps_no_other_from_being_shown() {
 #[test]
 fn words_of_users_break_no_line() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     let [file] = &cache()[..] else { panic!("one attachment has one file") };
     let mut entry: Value = serde_json::from_slice(&fs::read(file).expect("read the cache")).expect("JSON");
     entry["capabilityArgs"]["portMappings"] =
@@ -212,7 +213,7 @@ fn words_of_users_break_no_line() {
 #[test]
 fn a_file_is_replaced_for_node_exporter() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     fs::create_dir("/run/textfiles").expect("create a folder");
     let file = "/run/textfiles/cni.prom";
     for _ in 0..2 {

@@ -44,12 +44,12 @@ fn document(sandbox: &Sandbox, words: &[&str]) -> (Value, Option<i32>) {
 }
 
 /// A container with a published port, and what made it.
-struct Guest<'s> {
+struct PublishedContainer<'s> {
     tool: CniTool<'s>,
     container: Container,
 }
 
-impl<'s> Guest<'s> {
+impl<'s> PublishedContainer<'s> {
     fn add(sandbox: &'s Sandbox, name: &str, port: u16) -> Self {
         let ports = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
         let list = Nomad::version("1.0.0").conflist();
@@ -61,9 +61,9 @@ impl<'s> Guest<'s> {
 }
 
 /// A process in a container's namespace.
-struct Inhabitant(Child);
+struct ContainerProcess(Child);
 
-impl Inhabitant {
+impl ContainerProcess {
     fn of(container: &Container) -> Self {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", container.path())).args(["sleep", "60"]);
@@ -78,7 +78,7 @@ impl Inhabitant {
     }
 }
 
-impl Drop for Inhabitant {
+impl Drop for ContainerProcess {
     fn drop(&mut self) {
         self.0.kill().expect("end the process");
         self.0.wait().expect("the process ends");
@@ -101,7 +101,7 @@ fn cache() -> Vec<PathBuf> {
 /// Returns its name.
 fn forgotten(sandbox: &Sandbox, name: &str, port: u16) -> String {
     let known = cache();
-    Guest::add(sandbox, name, port);
+    PublishedContainer::add(sandbox, name, port);
     let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");
     let entry: Value = serde_json::from_slice(&fs::read(&file).expect("read the entry")).expect("JSON");
     let id = entry["containerId"].as_str().expect("a name").to_owned();

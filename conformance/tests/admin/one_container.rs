@@ -6,7 +6,7 @@ use std::path::Path;
 use cni_conformance::Sandbox;
 use serde_json::{Value, json};
 
-use crate::admin::{FOUND, Guest, cache, document, forgotten, host, lose, state, tool};
+use crate::admin::{FOUND, PublishedContainer, cache, document, forgotten, host, lose, state, tool};
 
 /// The ID that the runtime has given to the container in a namespace.
 fn id(netns: &str) -> String {
@@ -33,7 +33,8 @@ fn findings(sandbox: &Sandbox, name: &str, status: i32) -> Vec<[String; 3]> {
 #[test]
 fn a_whole_container_is_shown_with_all_that_it_has() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     let id = id("/run/netns/second");
     let before = state(&sandbox);
     let (about, code) = document(&sandbox, &["doctor", &id]);
@@ -72,7 +73,8 @@ fn a_whole_container_is_shown_with_all_that_it_has() {
 #[test]
 fn every_rule_that_is_named_is_there() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     let (about, _) = document(&sandbox, &["doctor", "second"]);
     let one = &about["attachments"][0];
     let (rules, chains) = (texts(&one["rules"]), texts(&one["chains"]));
@@ -96,7 +98,8 @@ fn every_rule_that_is_named_is_there() {
 #[test]
 fn a_container_is_named_by_its_id_its_beginning_or_its_namespace() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     let [first, second] = ["first", "second"].map(|name| id(&format!("/run/netns/{name}")));
     let shared = first.chars().zip(second.chars()).take_while(|(one, other)| one == other).count();
     for word in [&second, &second[..=shared], "second", "/run/netns/second", "/var/run/netns/second"] {
@@ -122,7 +125,7 @@ fn a_container_is_named_by_its_id_its_beginning_or_its_namespace() {
 #[test]
 fn what_is_missing_is_named_with_the_command_that_helps() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
     let found = findings(&sandbox, "first", FOUND);
     let [[severity, says, cure]] = &found[..] else { panic!("one finding: {found:?}") };
@@ -136,8 +139,8 @@ fn what_is_missing_is_named_with_the_command_that_helps() {
 #[test]
 fn what_only_an_add_makes_is_found_by_check() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
-    guest.container.sh("ip addr flush dev eth0");
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
+    attached.container.sh("ip addr flush dev eth0");
     let found = findings(&sandbox, "first", FOUND);
     let bridge =
         found.iter().find(|[_, says, _]| says.starts_with("eth0 in network nomad: bridge has lost something: "));
@@ -151,7 +154,8 @@ fn what_only_an_add_makes_is_found_by_check() {
 #[test]
 fn a_container_that_has_ended_is_shown_with_what_is_left_of_it() {
     let sandbox = host();
-    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    let _attached =
+        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
     let dead = id("/run/netns/second");
     lose(&sandbox, "second");
     let found = findings(&sandbox, &dead, FOUND);

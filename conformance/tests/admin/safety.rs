@@ -10,7 +10,7 @@ use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
-use crate::admin::{FOUND, Guest, Inhabitant, cache, forgotten, host, lose, tool};
+use crate::admin::{ContainerProcess, FOUND, PublishedContainer, cache, forgotten, host, lose, tool};
 
 pub const OTHERS: &str = "/run/others";
 
@@ -76,7 +76,7 @@ fn a_container_that_is_added_while_gc_works_on_others_stays() {
     forgotten(&sandbox, "again", 8080);
     let mut gc = start_removal();
     wait_until("gc calls the plugin", || Path::new("/run/called").exists());
-    let again = Guest::add(&sandbox, "again", 8080);
+    let again = PublishedContainer::add(&sandbox, "again", 8080);
     fs::write("/run/go", "").expect("let the plugin end");
     wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
     again.tool.check(&again.container).expect_success();
@@ -116,7 +116,7 @@ fn a_dead_container_that_comes_into_the_cache_while_gc_works_is_left_to_the_next
     slow.tool(&sandbox).add(&sandbox.container("busy")).expect_success();
     lose(&sandbox, "busy");
     let busy = cache();
-    let late = Guest::add(&sandbox, "late", 8080);
+    let late = PublishedContainer::add(&sandbox, "late", 8080);
     let file = cache().into_iter().find(|file| !busy.contains(file)).expect("its entry");
     let entry = fs::read(&file).expect("read the entry");
     fs::remove_file(&file).expect("remove the entry");
@@ -176,7 +176,7 @@ fn an_address_that_another_has_as_well_decides_nothing() {
     let (one, other) = (CniTool::new(&sandbox, &network("one")), CniTool::new(&sandbox, &network("other")));
     let lost = sandbox.container("lost");
     one.add(&lost).expect_success();
-    let inhabitant = Inhabitant::of(&lost);
+    let inhabitant = ContainerProcess::of(&lost);
     let neighbour = sandbox.container("neighbour");
     other.add(&neighbour).expect_success();
     sandbox.sh("ip netns del lost");
@@ -194,7 +194,7 @@ fn an_address_that_another_has_as_well_decides_nothing() {
 #[test]
 fn gc_and_repair_refuse_in_another_network_namespace() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
     let program = binaries::under_test().join("cni-plugins");
     for words in ["gc --remove", "gc", "repair"] {
         let refused = sandbox.exec(&["sh", "-c", &format!("unshare -n {} {words}", program.display())]);
@@ -202,14 +202,14 @@ fn gc_and_repair_refuse_in_another_network_namespace() {
         let sentence = "the containers of this machine belong to another network namespace; run this command in it";
         assert!(refused.stderr.contains(sentence), "{words}: {}", refused.stderr);
     }
-    guest.tool.check(&guest.container).expect_success();
+    attached.tool.check(&attached.container).expect_success();
 }
 
 /// H3: a toolbox container has namespaces of its own, and the host's cache; our records are not to be seen.
 #[test]
 fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
     let program = binaries::under_test().join("cni-plugins");
     let line = format!(
         "unshare -n -m -p --fork --mount-proc sh -c \"mount -t tmpfs tmpfs /run && {} gc --remove\"",
@@ -220,7 +220,7 @@ fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
     let reason = "unclear: not every network namespace of the machine can be seen: \
                   this process is in a PID namespace that does not show all processes";
     assert!(judged.stdout.contains(reason), "{}", judged.stdout);
-    guest.tool.check(&guest.container).expect_success();
+    attached.tool.check(&attached.container).expect_success();
     assert_eq!(cache().len(), 1);
 }
 
@@ -228,10 +228,10 @@ fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
 #[test]
 fn without_the_right_over_processes_the_living_stay_and_the_dead_go() {
     let sandbox = host();
-    let guest = Guest::add(&sandbox, "first", 8080);
-    let inhabitant = Inhabitant::of(&guest.container);
+    let attached = PublishedContainer::add(&sandbox, "first", 8080);
+    let inhabitant = ContainerProcess::of(&attached.container);
     sandbox.sh("ip netns del first");
-    Guest::add(&sandbox, "second", 8081);
+    PublishedContainer::add(&sandbox, "second", 8081);
     lose(&sandbox, "second");
     let program = binaries::under_test().join("cni-plugins");
     let gc = format!("setpriv --bounding-set=-sys_ptrace {} gc --remove", program.display());
@@ -250,8 +250,8 @@ fn without_the_right_over_processes_the_living_stay_and_the_dead_go() {
 #[test]
 fn a_namespace_that_changes_without_end_keeps_nothing_that_is_dead() {
     let sandbox = host();
-    let neighbour = Guest::add(&sandbox, "stays", 8080);
-    Guest::add(&sandbox, "goes", 8081);
+    let neighbour = PublishedContainer::add(&sandbox, "stays", 8080);
+    PublishedContainer::add(&sandbox, "goes", 8081);
     let hostile = "ip link set lo up; ip addr add 172.26.64.3/32 dev lo; touch /run/hostile; \
                    while :; do ip addr add 10.9.9.9/32 dev lo; ip addr del 10.9.9.9/32 dev lo; done";
     let mut command = Command::new("unshare");
@@ -290,7 +290,7 @@ fn no_plugin_is_run_by_a_path() {
     for kind in ["/run/evil", "../../run/evil", "..", ""] {
         let sandbox = host();
         script::install(Path::new("/run/evil"), "touch /run/was-run\n");
-        Guest::add(&sandbox, "goes", 8080);
+        PublishedContainer::add(&sandbox, "goes", 8080);
         change_list(&sandbox, |list| list["plugins"].as_array_mut().expect("plugins").push(json!({"type": kind})));
         lose(&sandbox, "goes");
         let failed = tool(&sandbox, &["gc", "--remove"]);
@@ -304,10 +304,10 @@ fn no_plugin_is_run_by_a_path() {
 #[test]
 fn records_that_another_del_has_left_go() {
     let sandbox = host();
-    let neighbour = Guest::add(&sandbox, "stays", 8079);
+    let neighbour = PublishedContainer::add(&sandbox, "stays", 8079);
     let records = || sandbox.sh("find /run/cni/.cni-plugins-rs -mindepth 2 -type f").lines().count();
     let (kept, known) = (records(), cache());
-    Guest::add(&sandbox, "goes", 8080);
+    PublishedContainer::add(&sandbox, "goes", 8080);
     assert!(records() > kept, "the plugins have recorded what they made");
     lose(&sandbox, "goes");
     let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");

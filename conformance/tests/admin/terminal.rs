@@ -7,13 +7,13 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
-use crate::admin::{Guest, cache, document, host, tool};
+use crate::admin::{PublishedContainer, cache, document, host, tool};
 
 /// S6: a runtime's cache holds what users have asked for.
 #[test]
 fn control_characters_do_not_reach_the_terminal() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     let [file] = &cache()[..] else { panic!("one attachment has one file") };
     let mut entry: Value = serde_json::from_slice(&fs::read(file).expect("read the cache")).expect("JSON");
     let ports = json!([{"hostPort": 1, "containerPort": 1, "protocol": "\u{9b}tcp", "hostIP": "\u{1b}]0;x\u{7}\n"}]);
@@ -36,7 +36,7 @@ fn control_characters_do_not_reach_the_terminal() {
 #[test]
 fn a_link_and_a_pipe_in_the_cache_keep_nobody_waiting() {
     let sandbox = host();
-    let _guest = Guest::add(&sandbox, "first", 8080);
+    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
     symlink("/proc/kmsg", "/var/lib/cni/results/link").expect("link");
     mkfifo("/var/lib/cni/results/pipe", Mode::S_IRWXU).expect("a pipe");
     let sparse = fs::File::create("/var/lib/cni/results/sparse").expect("a file");

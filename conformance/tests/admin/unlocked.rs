@@ -11,7 +11,7 @@ use cni_conformance::{Outcome, script};
 use serde_json::{Value, json};
 
 use crate::admin::safety::{OTHERS, Running, SlowNetwork, interfaces, remove, start_removal};
-use crate::admin::{Guest, Inhabitant, cache, forgotten, host, lose, tool};
+use crate::admin::{ContainerProcess, PublishedContainer, cache, forgotten, host, lose, tool};
 
 /// An IPAM plugin of others, whose ADD writes `/run/adding` and then waits for `/run/ipam-go`.
 fn install_slow_ipam(slow: &mut SlowNetwork) {
@@ -78,7 +78,7 @@ fn a_removal_that_fails_does_not_replace_the_record_of_a_new_container() {
     slow.tool(&sandbox).add(&again).expect_success();
     fs::write("/run/go", "").expect("let the plugin end");
     wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
-    let inhabitant = Inhabitant::of(&again);
+    let inhabitant = ContainerProcess::of(&again);
     sandbox.sh("ip netns del again");
     assert_eq!(remove(&sandbox).stdout(), "nothing is left over\n");
     let inside = sandbox.exec(&["nsenter", "-t", &inhabitant.0.id().to_string(), "-n", "ip", "-brief", "link"]);
@@ -103,7 +103,7 @@ fn names(said: &Outcome, outcome: &str, process: &Running) {
 #[test]
 fn a_process_that_keeps_a_dead_container_is_named() {
     let sandbox = host();
-    Guest::add(&sandbox, "known", 8080);
+    PublishedContainer::add(&sandbox, "known", 8080);
     let entry: Value = serde_json::from_slice(&fs::read(&cache()[0]).expect("read the entry")).expect("JSON");
     let known = entry["containerId"].as_str().expect("a name");
     lose(&sandbox, "known");

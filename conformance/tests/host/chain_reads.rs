@@ -20,21 +20,21 @@ const LONG: usize = 33;
 const CONTAINERS: u16 = 40;
 
 /// A host with containers, of which one has come and gone since.
-struct Crowd<'s> {
+struct ManyContainers<'s> {
     sandbox: &'s Sandbox,
     runtime: Runtime<'s>,
 }
 
-impl<'s> Crowd<'s> {
+impl<'s> ManyContainers<'s> {
     fn new(sandbox: &'s Sandbox, list: &Nomad, conflist: Value) -> Self {
         list.ensure_forwarding_rules(sandbox);
         let runtime = Runtime::new(sandbox, conflist).env("CNI_PLUGINS_LOG", "debug");
-        let crowd = Self { sandbox, runtime };
+        let containers = Self { sandbox, runtime };
         for number in 1..=CONTAINERS {
-            crowd.add(&format!("c{number}"), 8000 + number).1.expect_success();
+            containers.add(&format!("c{number}"), 8000 + number).1.expect_success();
         }
-        crowd.life("first", 9000);
-        crowd
+        containers.life("first", 9000);
+        containers
     }
 
     fn add(&self, name: &str, host_port: u16) -> (Attachment, Chain) {
@@ -89,17 +89,17 @@ fn links() -> BTreeSet<PathBuf> {
 fn the_rules_of_a_container_are_found_without_a_listing() {
     let sandbox = Sandbox::new();
     let list = Nomad::default();
-    let crowd = Crowd::new(&sandbox, &list, list.conflist());
+    let containers = ManyContainers::new(&sandbox, &list, list.conflist());
     assert!(!links().is_empty(), "there are long chains");
-    assert_eq!(listed_in(&crowd.life("second", 9001)), UNPROVEN);
-    let (attachment, add) = crowd.add("third", 9002);
+    assert_eq!(listed_in(&containers.life("second", 9001)), UNPROVEN);
+    let (attachment, add) = containers.add("third", 9002);
     add.expect_success();
     for again in 1..=2 {
-        assert_eq!(long_ones(crowd.runtime.check(&attachment).expect_success()), [], "CHECK {again}");
+        assert_eq!(long_ones(containers.runtime.check(&attachment).expect_success()), [], "CHECK {again}");
     }
-    crowd.runtime.del(&attachment).expect_success();
+    containers.runtime.del(&attachment).expect_success();
     // Gone already, which only a listing can prove.
-    crowd.runtime.del(&attachment).expect_success();
+    containers.runtime.del(&attachment).expect_success();
 }
 
 /// Nomad's list with the nftables back end of each plugin.
@@ -119,23 +119,23 @@ fn in_nftables(list: &Nomad) -> Value {
 fn the_rules_of_a_container_in_nftables_are_found_without_a_listing() {
     let sandbox = Sandbox::new();
     let list = Nomad::default();
-    let crowd = Crowd::new(&sandbox, &list, in_nftables(&list));
-    let (attachment, add) = crowd.add("second", 9001);
+    let containers = ManyContainers::new(&sandbox, &list, in_nftables(&list));
+    let (attachment, add) = containers.add("second", 9001);
     add.expect_success();
     for again in 1..=2 {
-        assert_eq!(long_ones(crowd.runtime.check(&attachment).expect_success()), [], "CHECK {again}");
+        assert_eq!(long_ones(containers.runtime.check(&attachment).expect_success()), [], "CHECK {again}");
     }
-    crowd.runtime.del(&attachment).expect_success();
+    containers.runtime.del(&attachment).expect_success();
 }
 
 #[test]
 fn what_others_change_costs_nothing() {
     let sandbox = Sandbox::new();
     let list = Nomad::default();
-    let crowd = Crowd::new(&sandbox, &list, list.conflist());
+    let containers = ManyContainers::new(&sandbox, &list, list.conflist());
     sandbox.sh("iptables -A CNI-FORWARD -s 192.0.2.1 -j DROP");
     sandbox.sh("iptables -t nat -I POSTROUTING -s 192.0.2.1 -j RETURN");
-    assert_eq!(listed_in(&crowd.life("second", 9001)), UNPROVEN);
+    assert_eq!(listed_in(&containers.life("second", 9001)), UNPROVEN);
     // What they have added is there still, once.
     let rules = sandbox.sh("iptables -S CNI-FORWARD");
     assert_eq!(rules.lines().filter(|line| line.contains("192.0.2.1")).count(), 1);
@@ -145,18 +145,22 @@ fn what_others_change_costs_nothing() {
 fn lost_and_wrong_links_are_made_again() {
     let sandbox = Sandbox::new();
     let list = Nomad::default();
-    let crowd = Crowd::new(&sandbox, &list, list.conflist());
+    let containers = ManyContainers::new(&sandbox, &list, list.conflist());
     for (number, target) in [None, Some("1000000"), Some("none")].into_iter().enumerate() {
-        let (attachment, add) = crowd.add(&format!("d{number}"), 9001);
+        let (attachment, add) = containers.add(&format!("d{number}"), 9001);
         add.expect_success();
         for link in links() {
             fs::remove_file(&link).expect("removed");
             target.into_iter().for_each(|target| symlink(target, &link).expect("written"));
         }
-        let read = long_ones(crowd.runtime.check(&attachment).expect_success());
+        let read = long_ones(containers.runtime.check(&attachment).expect_success());
         assert!(!read.is_empty(), "CHECK has no handles with {target:?}");
-        assert_eq!(long_ones(crowd.runtime.check(&attachment).expect_success()), [], "CHECK again with {target:?}");
-        crowd.runtime.del(&attachment).expect_success();
+        assert_eq!(
+            long_ones(containers.runtime.check(&attachment).expect_success()),
+            [],
+            "CHECK again with {target:?}"
+        );
+        containers.runtime.del(&attachment).expect_success();
     }
 }
 
@@ -164,11 +168,11 @@ fn lost_and_wrong_links_are_made_again() {
 fn links_go_with_their_container() {
     let sandbox = Sandbox::new();
     let list = Nomad::default();
-    let crowd = Crowd::new(&sandbox, &list, list.conflist());
+    let containers = ManyContainers::new(&sandbox, &list, list.conflist());
     let before = links();
-    let (attachment, add) = crowd.add("second", 9001);
+    let (attachment, add) = containers.add("second", 9001);
     add.expect_success();
     assert!(links().len() > before.len(), "ADD remembers the handles of its rules");
-    crowd.runtime.del(&attachment).expect_success();
+    containers.runtime.del(&attachment).expect_success();
     assert_eq!(links(), before);
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// What happens to a container whose DEL is lost.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum LostDel {
     /// It keeps running, unknown to the runtime.
     Lives,
     /// Its namespace is gone.
@@ -56,8 +56,8 @@ fn names(container: &Container) -> Vec<String> {
 fn gc_with_two_of_three_removes_exactly_what_the_third_had() {
     let rows = Flavour::ALL
         .into_iter()
-        .flat_map(|flavour| [Fate::Lives, Fate::Gone, Fate::PlainFile].map(|fate| (flavour, fate)));
-    for_each(rows.map(|row| (format!("{row:?}"), row)), |(flavour, fate)| {
+        .flat_map(|flavour| [LostDel::Lives, LostDel::Gone, LostDel::PlainFile].map(|lost| (flavour, lost)));
+    for_each(rows.map(|row| (format!("{row:?}"), row)), |(flavour, lost)| {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad().ensure_forwarding_rules(&sandbox);
         let runtime = Runtime::new(&sandbox, nomad().conflist());
@@ -65,17 +65,17 @@ fn gc_with_two_of_three_removes_exactly_what_the_third_had() {
         let valid = [attach(&runtime, &first, 8080), attach(&runtime, &second, 8081)];
         let before = State::of_host(&sandbox);
         attach(&runtime, &third, 8082);
-        match fate {
-            Fate::Lives => {}
-            Fate::Gone => third.remove(),
-            Fate::PlainFile => third.unmount(),
+        match lost {
+            LostDel::Lives => {}
+            LostDel::Gone => third.remove(),
+            LostDel::PlainFile => third.unmount(),
         }
         runtime.gc(&valid.each_ref()).expect_success();
         Skeleton::of(&nomad()).assert_nothing_else(&before, || State::of_host(&sandbox));
         for attachment in &valid {
             runtime.check(attachment).expect_success();
         }
-        if matches!(fate, Fate::Lives) {
+        if matches!(lost, LostDel::Lives) {
             assert_eq!(names(&third), ["lo"], "its link is gone");
         }
         runtime.gc(&valid.each_ref()).expect_success();

@@ -24,7 +24,7 @@ const LEASES: &str = "/run/cni/nomad";
 
 /// What the ADD before has left, as far as it tells whose the interface is.
 #[derive(Clone, Copy, Debug)]
-enum Made {
+enum LeftByAdd {
     Ours,
     /// The lease is the reference's, which says nothing of the namespace.
     LeaseOfTheReference,
@@ -33,23 +33,23 @@ enum Made {
     BothOfTheReference,
 }
 
-impl Made {
+impl LeftByAdd {
     const ALL: [Self; 4] = [Self::Ours, Self::LeaseOfTheReference, Self::VethOfTheReference, Self::BothOfTheReference];
 
-    fn mark(self, client: &Client, port: &str) {
+    fn mark(self, machine: &LostNamespaceHost, port: &str) {
         if matches!(self, Self::LeaseOfTheReference | Self::BothOfTheReference) {
-            client.sandbox.sh(&format!("rm -rf {LEASES}/.cni-plugins-rs"));
+            machine.sandbox.sh(&format!("rm -rf {LEASES}/.cni-plugins-rs"));
         }
         if matches!(self, Self::VethOfTheReference | Self::BothOfTheReference) {
-            client.sandbox.host().must(&["ip", "link", "set", port, "alias", ""]);
+            machine.sandbox.host().must(&["ip", "link", "set", port, "alias", ""]);
         }
     }
 }
 
 /// A process in a namespace.
-struct Task(Child);
+struct NamespaceProcess(Child);
 
-impl Task {
+impl NamespaceProcess {
     fn start(container: &Container) -> Self {
         let mut sleep = Command::new("sleep");
         sleep.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -61,19 +61,19 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for NamespaceProcess {
     fn drop(&mut self) {
         self.0.kill().expect("kill sleep");
         self.0.wait().expect("wait for sleep");
     }
 }
 
-struct Client {
+struct LostNamespaceHost {
     sandbox: Sandbox,
     nomad: Nomad,
 }
 
-impl Client {
+impl LostNamespaceHost {
     fn new() -> Self {
         let (sandbox, nomad) = (Sandbox::new(), Nomad::default().dual_stack());
         nomad.ensure_forwarding_rules(&sandbox);
@@ -99,12 +99,12 @@ impl Client {
     }
 
     /// Attaches the container in a new namespace, and starts its task.
-    fn run(&self) -> (Container, Attachment, Task) {
+    fn run(&self) -> (Container, Attachment, NamespaceProcess) {
         let container = self.sandbox.container(ALLOC);
         let mut attachment = self.describe(&container);
         self.runtime().add(&mut attachment).expect_success();
-        let task = Task::start(&container);
-        (container, attachment, task)
+        let process = NamespaceProcess::start(&container);
+        (container, attachment, process)
     }
 
     /// Attaches the container again, in a new namespace, and requires that it gets the addresses that it had.
@@ -151,39 +151,39 @@ fn leases() -> BTreeSet<String> {
 /// The task keeps its address, and the container does not get it a second time.
 #[test]
 fn a_container_whose_task_lives_in_a_lost_namespace_is_refused() {
-    for_each(Made::ALL.map(|made| (format!("{made:?}"), made)), |made| {
-        let client = Client::new();
-        let (container, attachment, task) = client.run();
-        made.mark(&client, &port(&attachment));
+    for_each(LeftByAdd::ALL.map(|made| (format!("{made:?}"), made)), |made| {
+        let machine = LostNamespaceHost::new();
+        let (container, attachment, process) = machine.run();
+        made.mark(&machine, &port(&attachment));
         container.remove();
-        let second = client.sandbox.container(ALLOC);
-        let before = client.host();
-        let mut again = client.describe(&second);
-        client.runtime().add(&mut again).expect_error("bridge", 105, WORDS);
-        assert_same(&before.without("files"), &client.host().without("files"));
+        let second = machine.sandbox.container(ALLOC);
+        let before = machine.host();
+        let mut again = machine.describe(&second);
+        machine.runtime().add(&mut again).expect_error("bridge", 105, WORDS);
+        assert_same(&before.without("files"), &machine.host().without("files"));
         assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
         for address in ADDRESSES {
-            assert!(client.is_reached(address), "{address} of the task");
+            assert!(machine.is_reached(address), "{address} of the task");
         }
-        task.end();
+        process.end();
     });
 }
 
 /// The kernel takes the interface away some time after the last process has ended; ADD does not wait for that.
 #[test]
 fn a_container_whose_task_is_gone_gets_its_addresses_again() {
-    for_each(Made::ALL.map(|made| (format!("{made:?}"), made)), |made| {
-        let client = Client::new();
-        let before = client.host();
-        let (container, attachment, task) = client.run();
-        let rules = client.rules();
-        made.mark(&client, &port(&attachment));
+    for_each(LeftByAdd::ALL.map(|made| (format!("{made:?}"), made)), |made| {
+        let machine = LostNamespaceHost::new();
+        let before = machine.host();
+        let (container, attachment, process) = machine.run();
+        let rules = machine.rules();
+        made.mark(&machine, &port(&attachment));
         container.remove();
-        task.end();
-        let (_second, attachment) = client.comes_back();
-        assert_eq!(client.rules(), rules, "each rule once, as before");
+        process.end();
+        let (_second, attachment) = machine.comes_back();
+        assert_eq!(machine.rules(), rules, "each rule once, as before");
         assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
-        client.leaves_nothing(&before, &attachment);
+        machine.leaves_nothing(&before, &attachment);
     });
 }
 
@@ -191,87 +191,87 @@ fn a_container_whose_task_is_gone_gets_its_addresses_again() {
 /// gives way; the reference refuses the address for ever.
 #[test]
 fn a_namespace_that_only_a_descriptor_holds_gives_the_addresses_back() {
-    let client = Client::new();
-    let before = client.host();
-    let (container, attachment, task) = client.run();
+    let machine = LostNamespaceHost::new();
+    let before = machine.host();
+    let (container, attachment, process) = machine.run();
     let held = File::open(container.path()).expect("open the namespace");
     container.remove();
-    task.end();
-    let (_second, again) = client.comes_back();
-    let links = Network::observe(client.sandbox.host()).links;
+    process.end();
+    let (_second, again) = machine.comes_back();
+    let links = Network::observe(machine.sandbox.host()).links;
     assert!(links.iter().all(|link| link.name != port(&attachment)), "the former veth is removed: {links:?}");
     drop(held);
-    client.leaves_nothing(&before, &again);
+    machine.leaves_nothing(&before, &again);
 }
 
 /// A process keeps running in the old namespace, without the interface.
 #[test]
 fn a_container_whose_interface_is_gone_gets_its_addresses_again() {
-    let client = Client::new();
-    let before = client.host();
-    let (container, _, task) = client.run();
+    let machine = LostNamespaceHost::new();
+    let before = machine.host();
+    let (container, _, process) = machine.run();
     container.sh("ip link del eth0");
     container.remove();
-    let (_second, attachment) = client.comes_back();
-    client.leaves_nothing(&before, &attachment);
-    task.end();
+    let (_second, attachment) = machine.comes_back();
+    machine.leaves_nothing(&before, &attachment);
+    process.end();
 }
 
 /// Nothing on the host shows an interface that is no veth, such as one of macvlan: the address is the sign.
 #[test]
 fn an_address_of_an_interface_that_the_host_does_not_see_is_refused_while_its_task_lives() {
-    let client = Client::new();
+    let machine = LostNamespaceHost::new();
     let ipam = serde_json::json!({"type": "host-local", "subnet": "10.1.2.0/24", "dataDir": "/run/leases"});
     let config = serde_json::json!({"cniVersion": "1.0.0", "name": "n1", "type": "macvlan", "ipam": ipam});
     let call = |container: &Container| {
-        let call = Invocation::new(&client.sandbox, "host-local", Verb::Add).container_id(ALLOC);
+        let call = Invocation::new(&machine.sandbox, "host-local", Verb::Add).container_id(ALLOC);
         call.netns(container.path()).config(&config).run()
     };
-    let container = client.sandbox.container(ALLOC);
+    let container = machine.sandbox.container(ALLOC);
     let given = call(&container).result();
     assert_eq!(address(&given["ips"][0]), "10.1.2.2");
     container.sh("ip link add eth0 type bridge");
     container.sh("ip address add 10.1.2.2/24 dev eth0");
-    let task = Task::start(&container);
+    let process = NamespaceProcess::start(&container);
     container.remove();
-    let second = client.sandbox.container(ALLOC);
+    let second = machine.sandbox.container(ALLOC);
     let error = call(&second).expect_error(105, "10.1.2.2 has been allocated to alloc, duplicate allocation");
-    assert!(error.details.contains(&format!("/proc/{}/ns/net", task.0.id())), "{error:?}");
-    task.end();
+    assert!(error.details.contains(&format!("/proc/{}/ns/net", process.0.id())), "{error:?}");
+    process.end();
     assert_eq!(call(&second).result(), given);
 }
 
 /// Other containers live, with addresses and aliases of their own.
 #[test]
 fn neighbours_do_not_keep_a_container_from_its_addresses() {
-    let client = Client::new();
-    let (container, _, task) = client.run();
-    let neighbour = client.sandbox.container("neighbour");
-    client.runtime().add(&mut Attachment::new("neighbour", &neighbour)).expect_success();
+    let machine = LostNamespaceHost::new();
+    let (container, _, process) = machine.run();
+    let neighbour = machine.sandbox.container("neighbour");
+    machine.runtime().add(&mut Attachment::new("neighbour", &neighbour)).expect_success();
     // What a container does to its own namespace has no effect on another's fate.
     for address in ADDRESSES {
         neighbour.sh(&format!("ip addr add {address} dev eth0"));
     }
     container.remove();
-    task.end();
-    client.comes_back();
+    process.end();
+    machine.comes_back();
 }
 
 /// The leases lie on a disk; links, rules and records went with the machine.
 #[test]
 fn after_a_reboot_a_container_gets_its_addresses_again() {
-    let client = Client::new();
-    let before = client.host();
-    let (container, _, task) = client.run();
-    task.end();
+    let machine = LostNamespaceHost::new();
+    let before = machine.host();
+    let (container, _, process) = machine.run();
+    process.end();
     container.remove();
-    client.sandbox.sh("ip link del nomad");
-    client.sandbox.sh("nft flush ruleset");
-    client.sandbox.sh("rm -rf /run/cni/.cni-plugins-rs");
+    machine.sandbox.sh("ip link del nomad");
+    machine.sandbox.sh("nft flush ruleset");
+    machine.sandbox.sh("rm -rf /run/cni/.cni-plugins-rs");
     fs::write("/run/conformance/boot_id", "5dd2c0a0-0000-4000-8000-000000000001\n").expect("write a boot ID");
-    client.sandbox.sh("mount -n --bind /run/conformance/boot_id /proc/sys/kernel/random/boot_id");
-    client.nomad.ensure_forwarding_rules(&client.sandbox);
-    let (second, attachment) = client.comes_back();
+    machine.sandbox.sh("mount -n --bind /run/conformance/boot_id /proc/sys/kernel/random/boot_id");
+    machine.nomad.ensure_forwarding_rules(&machine.sandbox);
+    let (second, attachment) = machine.comes_back();
     assert!(Network::observe(&second).links.iter().any(|link| link.name == "eth0"));
-    client.leaves_nothing(&before, &attachment);
+    machine.leaves_nothing(&before, &attachment);
 }

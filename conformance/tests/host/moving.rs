@@ -25,12 +25,12 @@ fn commands(section: &str) -> Vec<String> {
 }
 
 /// A host with Debian's plugins where the page expects plugins, and a tarball of ours in its root's home.
-struct Host {
+struct DebianHost {
     sandbox: Sandbox,
     outside: Outside,
 }
 
-impl Host {
+impl DebianHost {
     fn new() -> Option<Self> {
         let debian = reference::find("moving")?;
         let sandbox = Sandbox::new();
@@ -57,7 +57,7 @@ impl Host {
         blocks.iter().map(run).collect()
     }
 
-    fn guest(&self, name: &str, port: u16) -> Guest<'_> {
+    fn attached(&self, name: &str, port: u16) -> MovedContainer<'_> {
         let ports = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
         let list = Nomad::version("1.0.0").conflist();
         let tool = CniTool::new(&self.sandbox, &list)
@@ -66,7 +66,7 @@ impl Host {
         let container = self.sandbox.container(name);
         tool.add(&container).expect_success();
         let server = Echo::start(&container, Transport::Tcp, ([0, 0, 0, 0], 80).into());
-        Guest { tool, container, port, outside: &self.outside, _server: server }
+        MovedContainer { tool, container, port, outside: &self.outside, _server: server }
     }
 
     fn state(&self) -> State {
@@ -88,7 +88,7 @@ impl Host {
     }
 }
 
-struct Guest<'h> {
+struct MovedContainer<'h> {
     tool: CniTool<'h>,
     container: Container,
     port: u16,
@@ -96,7 +96,7 @@ struct Guest<'h> {
     _server: Echo,
 }
 
-impl Guest<'_> {
+impl MovedContainer<'_> {
     #[track_caller]
     fn assert_answers(&self) {
         let address = SocketAddr::new(IpAddr::V4(Outside::HOST_V4), self.port);
@@ -121,9 +121,9 @@ fn is_ours(plugin: &str) -> bool {
 
 #[test]
 fn the_page_swaps_the_plugins_under_running_containers_and_back() {
-    let Some(host) = Host::new() else { return };
-    let (stays, before) = (host.guest("stays", 8080), host.state());
-    let old = host.guest("old", 8081);
+    let Some(host) = DebianHost::new() else { return };
+    let (stays, before) = (host.attached("stays", 8080), host.state());
+    let old = host.attached("old", 8081);
 
     let said = host.run("Before");
     let guard = "missing: portmap: nft inet cni_plugins_localnet ";
@@ -136,7 +136,7 @@ fn the_page_swaps_the_plugins_under_running_containers_and_back() {
     assert!(first.starts_with("repaired: portmap: nft inet cni_plugins_localnet "), "{said:#?}");
     assert!(is_ours("bridge") && is_ours("cni-plugins"));
     assert!(Path::new(PLUGINS).join("vrf").exists(), "what is not ours stays");
-    [&stays, &old].iter().for_each(|guest| guest.assert_answers());
+    [&stays, &old].iter().for_each(|attached| attached.assert_answers());
 
     let said = host.run("What to look at");
     let said = said.first().expect("commands");
@@ -145,12 +145,12 @@ fn the_page_swaps_the_plugins_under_running_containers_and_back() {
     assert!(said.contains("ok       kernel: Linux "), "{said}");
     old.delete();
     host.assert_nothing_left(&before);
-    let new = host.guest("new", 8082);
-    [&stays, &new].iter().for_each(|guest| guest.assert_answers());
+    let new = host.attached("new", 8082);
+    [&stays, &new].iter().for_each(|attached| attached.assert_answers());
 
     host.run("The way back");
     assert!(!is_ours("bridge"), "the Go plugins are back");
-    [&stays, &new].iter().for_each(|guest| guest.assert_answers());
+    [&stays, &new].iter().for_each(|attached| attached.assert_answers());
     new.delete();
     host.assert_nothing_left(&before);
     stays.assert_answers();

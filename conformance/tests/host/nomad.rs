@@ -30,13 +30,13 @@ const MASQUERADE_CHAIN: &str = "CNI-f795935c5b000b7816d4ca95";
 const PORT_CHAIN: &str = "CNI-DN-f795935c5b000b7816d4c";
 
 /// A Nomad client that already runs an allocation, and a new one that is about to be attached.
-struct Client {
+struct NomadClient {
     container: Container,
     nomad: Nomad,
     sandbox: Sandbox,
 }
 
-impl Client {
+impl NomadClient {
     fn new(nomad: Nomad) -> Self {
         Self::with_flavour(nomad, Flavour::Nft)
     }
@@ -177,7 +177,7 @@ fn without_cursor(changes: Vec<String>) -> Vec<String> {
 
 /// ADD, CHECK and DEL of one allocation beside another.
 fn live(nomad: Nomad) {
-    let client = Client::new(nomad);
+    let client = NomadClient::new(nomad);
     let before = client.host();
     let attachment = client.add();
     let result = attachment.result.as_ref().expect("ADD left a result");
@@ -303,7 +303,7 @@ fn both_spellings_of_port_mappings_make_the_same_rules() {
     for host_ip in ["", "192.0.2.1"] {
         let ports: Vec<_> = PortMapping::twins(8080, 80).into_iter().map(|port| port.on(host_ip)).collect();
         let [spec, go] = Spelling::ALL.map(|spelling| {
-            let client = Client::new(Nomad::default());
+            let client = NomadClient::new(Nomad::default());
             client.runtime().add(&mut client.attachment().ports(&ports, spelling)).expect_success();
             let state = client.host();
             [state.section("iptables nat").to_vec(), state.section("iptables filter").to_vec()]
@@ -316,7 +316,7 @@ fn both_spellings_of_port_mappings_make_the_same_rules() {
 
 #[test]
 fn no_port_mappings_and_an_empty_list_of_them_are_no_error() {
-    let client = Client::new(Nomad::default());
+    let client = NomadClient::new(Nomad::default());
     for attachment in [client.attachment().ports(&[], Spelling::Go), client.attachment().without_capabilities()] {
         let mut attachment = attachment;
         client.runtime().add(&mut attachment).expect_success();
@@ -330,7 +330,7 @@ fn no_port_mappings_and_an_empty_list_of_them_are_no_error() {
 
 #[test]
 fn a_mapping_with_a_host_address_answers_on_that_address_alone() {
-    let client = Client::new(Nomad::default());
+    let client = NomadClient::new(Nomad::default());
     let outside = client.sandbox.outside();
     client.sandbox.sh(&format!("ip address add 192.0.2.9/24 dev {}", Outside::HOST_LINK));
     let ports: Vec<_> = PortMapping::twins(8080, 80).into_iter().map(|port| port.on("192.0.2.9")).collect();
@@ -350,7 +350,7 @@ fn a_mapping_with_a_host_address_answers_on_that_address_alone() {
 /// sign gets no network.
 #[test]
 fn args_whose_values_have_equals_signs_are_accepted() {
-    let client = Client::new(Nomad::default());
+    let client = NomadClient::new(Nomad::default());
     let tproxy = r#"{"ConsulDNSIP":"192.168.1.117","ConsulDNSPort":8600,"ProxyUserID":"101"}"#;
     let user = [("CONSUL_IPTABLES_CONFIG", tproxy), ("EMPTY", ""), ("TOKEN", "YWJj==")];
     let mut attachment = client.attachment().args(&nomad::args(ALLOC, "batch/dispatch=1=2", &user));
@@ -362,7 +362,7 @@ fn args_whose_values_have_equals_signs_are_accepted() {
 
 #[test]
 fn args_pin_an_address() {
-    let client = Client::new(Nomad::default().dual_stack());
+    let client = NomadClient::new(Nomad::default().dual_stack());
     let args = nomad::args(ALLOC, "web", &[("IP", "172.26.64.77")]);
     let result = client.runtime().add(&mut client.attachment().args(&args)).result();
     assert_eq!(result["ips"][0]["address"], json!("172.26.64.77/20"));
@@ -373,7 +373,7 @@ fn args_pin_an_address() {
 #[test]
 fn the_admin_chain_comes_first_and_keeps_nomads_rule() {
     for flavour in Flavour::ALL {
-        let client = Client::with_flavour(Nomad::default().dual_stack(), flavour);
+        let client = NomadClient::with_flavour(Nomad::default().dual_stack(), flavour);
         client.add();
         let state = client.host();
         for (program, subnet) in [("iptables", nomad::SUBNET_V4), ("ip6tables", nomad::SUBNET_V6)] {
@@ -398,7 +398,7 @@ fn the_admin_chain_comes_first_and_keeps_nomads_rule() {
 #[test]
 fn nomads_own_cleanup_finds_the_masquerade_rule() {
     for flavour in Flavour::ALL {
-        let client = Client::with_flavour(Nomad::default(), flavour);
+        let client = NomadClient::with_flavour(Nomad::default(), flavour);
         client.add();
         let state = client.host();
         let comment = format!(r#"-m comment --comment "name: \"nomad\" id: \"{ALLOC}\"""#);
@@ -419,7 +419,7 @@ fn nomads_own_cleanup_finds_the_masquerade_rule() {
 #[test]
 fn an_ipv4_network_leaves_ip6tables_alone() {
     for flavour in Flavour::ALL {
-        let client = Client::with_flavour(Nomad::default(), flavour);
+        let client = NomadClient::with_flavour(Nomad::default(), flavour);
         let attachment = client.add();
         let state = client.host();
         let nat = ["-P PREROUTING ACCEPT", "-P INPUT ACCEPT", "-P OUTPUT ACCEPT", "-P POSTROUTING ACCEPT"];

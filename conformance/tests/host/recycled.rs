@@ -66,13 +66,13 @@ impl Plugins {
 /// What the proxy of Consul is told.
 const CONSUL: &str = r#"{"ProxyUserID":"101","ProxyInboundPort":20000,"ProxyOutboundPort":15001}"#;
 
-struct Host {
+struct MeshHost {
     sandbox: Sandbox,
     plugins: Plugins,
     version: &'static str,
 }
 
-impl Host {
+impl MeshHost {
     fn new(plugins: Plugins, version: &'static str) -> Self {
         let sandbox = Sandbox::new();
         sandbox.host().ip(&[
@@ -118,7 +118,7 @@ fn del_with_the_path_of_another_container_removes_its_own_and_nothing_of_that_on
         }
     }
     for_each(rows, |(plugins, version, with_result)| {
-        let host = Host::new(plugins, version);
+        let host = MeshHost::new(plugins, version);
         let (neighbour, neighbours) = host.add(1, "neighbour");
         let before = host.state(&neighbour);
         let (old, attachment) = host.add(2, "old");
@@ -149,7 +149,7 @@ fn del_with_the_path_of_another_container_removes_its_own_and_nothing_of_that_on
 #[test]
 fn an_interface_under_another_name_is_removed() {
     for_each([Plugins::Macvlan, Plugins::Tap].map(|plugins| (format!("{plugins:?}"), plugins)), |plugins| {
-        let host = Host::new(plugins, "1.0.0");
+        let host = MeshHost::new(plugins, "1.0.0");
         let (container, attachment) = host.add(2, "old");
         container.ip(&["link set eth0 down", "link set eth0 name renamed"]);
         host.runtime(2).del(&attachment).expect_success();

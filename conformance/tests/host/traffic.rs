@@ -26,18 +26,18 @@ const SILENCE: Duration = Duration::from_millis(400);
 const AT_ONCE: Duration = Duration::from_millis(800);
 
 /// Two containers on a Nomad client, and the outside.
-struct World {
+struct TrafficHost {
     servers: Vec<Echo>,
     a: Container,
     b: Container,
     outside: Outside,
-    families: Vec<Family>,
+    families: Vec<FamilyAddresses>,
     sandbox: Sandbox,
 }
 
 /// The addresses of one family.
 #[derive(Debug, Clone, Copy)]
-struct Family {
+struct FamilyAddresses {
     a: IpAddr,
     b: IpAddr,
     gateway: IpAddr,
@@ -45,7 +45,7 @@ struct Family {
     outside: IpAddr,
 }
 
-impl World {
+impl TrafficHost {
     fn new(nomad: &Nomad) -> Self {
         Self::with_flavour(nomad, Flavour::Nft)
     }
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// Runs a check for each family, whether bridged packets pass iptables (`bridge-nf-call-iptables`) or not.
-    fn with_and_without_bridge_filtering(&self, check: impl Fn(&Family)) {
+    fn with_and_without_bridge_filtering(&self, check: impl Fn(&FamilyAddresses)) {
         for on in [false, true] {
             self.sandbox.set_bridge_filtering(on);
             self.families.iter().for_each(&check);
@@ -99,16 +99,16 @@ impl World {
     }
 }
 
-fn families(subnets: Subnets) -> Vec<Family> {
+fn families(subnets: Subnets) -> Vec<FamilyAddresses> {
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    let v4 = Family {
+    let v4 = FamilyAddresses {
         a: ip("172.26.64.2"),
         b: ip("172.26.64.3"),
         gateway: ip(GATEWAY_V4),
         host: Outside::HOST_V4.into(),
         outside: Outside::V4.into(),
     };
-    let v6 = Family {
+    let v6 = FamilyAddresses {
         a: ip("fd00:a110:c8::2"),
         b: ip("fd00:a110:c8::3"),
         gateway: ip(GATEWAY_V6),
@@ -128,12 +128,12 @@ fn dual_stack() -> Nomad {
 /// Within a second of ADD; with Go the IPv6 gateway is deaf for longer, see below.
 #[test]
 fn containers_reach_their_gateway() {
-    let world = World::new(&dual_stack());
-    for family in &world.families {
-        assert!(ping(&world.a, family.gateway, Duration::from_secs(1)), "{} must answer", family.gateway);
-        world.reaches(&world.a, family.gateway, SERVICE, family.a);
-        assert!(ping(world.sandbox.host(), family.a, Duration::from_secs(1)), "{} must answer", family.a);
-        world.reaches(world.sandbox.host(), family.a, SERVICE, family.gateway);
+    let machine = TrafficHost::new(&dual_stack());
+    for family in &machine.families {
+        assert!(ping(&machine.a, family.gateway, Duration::from_secs(1)), "{} must answer", family.gateway);
+        machine.reaches(&machine.a, family.gateway, SERVICE, family.a);
+        assert!(ping(machine.sandbox.host(), family.a, Duration::from_secs(1)), "{} must answer", family.a);
+        machine.reaches(machine.sandbox.host(), family.a, SERVICE, family.gateway);
     }
 }
 
@@ -141,17 +141,17 @@ fn containers_reach_their_gateway() {
 #[test]
 fn a_container_with_the_address_of_an_earlier_one_is_reached_at_once() {
     let nomad = dual_stack();
-    let world = World::new(&nomad);
+    let machine = TrafficHost::new(&nomad);
     // Here ip6tables would drop what is announced before the plugin firewall accepts the address.
-    world.sandbox.set_bridge_filtering(false);
-    let askers: [&Namespace; 2] = [&world.a, world.sandbox.host()];
-    let runtime = Runtime::new(&world.sandbox, nomad.conflist());
+    machine.sandbox.set_bridge_filtering(false);
+    let askers: [&Namespace; 2] = [&machine.a, machine.sandbox.host()];
+    let runtime = Runtime::new(&machine.sandbox, nomad.conflist());
     for turn in 0..3 {
         let name = format!("heir{turn}");
-        let container = world.sandbox.container(&name);
+        let container = machine.sandbox.container(&name);
         let mut attachment = Attachment::new(&name, &container);
         // As if all other addresses had been given out meanwhile.
-        world.sandbox.sh("rm -f /run/cni/nomad/last_reserved_ip.0 /run/cni/nomad/last_reserved_ip.1");
+        machine.sandbox.sh("rm -f /run/cni/nomad/last_reserved_ip.0 /run/cni/nomad/last_reserved_ip.1");
         runtime.add(&mut attachment).expect_success();
         for address in ["172.26.64.4", "fd00:a110:c8::4"].map(|text| text.parse().expect("an address")) {
             for from in askers {
@@ -201,24 +201,24 @@ fn a_new_bridge_forwards_ipv6_at_once_after_the_first_add() {
 
 #[test]
 fn containers_reach_each_other_under_their_own_addresses() {
-    let world = World::new(&dual_stack());
-    world.with_and_without_bridge_filtering(|family| {
-        world.reaches(&world.a, family.b, SERVICE, family.a);
-        world.reaches(&world.b, family.a, SERVICE, family.b);
+    let machine = TrafficHost::new(&dual_stack());
+    machine.with_and_without_bridge_filtering(|family| {
+        machine.reaches(&machine.a, family.b, SERVICE, family.a);
+        machine.reaches(&machine.b, family.a, SERVICE, family.b);
     });
 }
 
 #[test]
 fn containers_reach_the_outside_under_the_hosts_address() {
     for flavour in Flavour::ALL {
-        let world = World::with_flavour(&dual_stack(), flavour);
-        let capture = Capture::start(&world.outside, Outside::LINK);
-        for family in &world.families {
-            world.reaches(&world.a, family.outside, SERVICE, family.host);
-            assert!(ping(&world.b, family.outside, Duration::from_secs(1)), "{} must answer", family.outside);
+        let machine = TrafficHost::with_flavour(&dual_stack(), flavour);
+        let capture = Capture::start(&machine.outside, Outside::LINK);
+        for family in &machine.families {
+            machine.reaches(&machine.a, family.outside, SERVICE, family.host);
+            assert!(ping(&machine.b, family.outside, Duration::from_secs(1)), "{} must answer", family.outside);
         }
         let packets = capture.stop();
-        for family in &world.families {
+        for family in &machine.families {
             let of_container = |packet: &&Packet| [family.a, family.b].contains(&packet.source.ip());
             assert_eq!(packets.iter().find(of_container), None, "a container's address on the wire");
             let masqueraded = |packet: &Packet| packet.source.ip() == family.host;
@@ -230,41 +230,41 @@ fn containers_reach_the_outside_under_the_hosts_address() {
 #[test]
 fn the_outside_reaches_a_host_port_under_its_own_address() {
     for flavour in Flavour::ALL {
-        let world = World::with_flavour(&dual_stack(), flavour);
-        for family in &world.families {
-            world.reaches(&world.outside, family.host, PORT_A, family.outside);
-            world.reaches(&world.outside, family.host, PORT_B, family.outside);
+        let machine = TrafficHost::with_flavour(&dual_stack(), flavour);
+        for family in &machine.families {
+            machine.reaches(&machine.outside, family.host, PORT_A, family.outside);
+            machine.reaches(&machine.outside, family.host, PORT_B, family.outside);
         }
     }
 }
 
 #[test]
 fn the_outside_reaches_no_port_that_is_not_mapped() {
-    let world = World::new(&dual_stack());
-    for family in &world.families {
-        world.misses(&world.outside, family.host, PORT_A + 100);
+    let machine = TrafficHost::new(&dual_stack());
+    for family in &machine.families {
+        machine.misses(&machine.outside, family.host, PORT_A + 100);
     }
 }
 
 /// Without the rule of the admin chain nothing new comes in, so that rule it is that counts.
 #[test]
 fn the_admin_chain_decides_what_comes_in() {
-    let world = World::new(&dual_stack());
+    let machine = TrafficHost::new(&dual_stack());
     for program in ["iptables", "ip6tables"] {
-        world.sandbox.sh(&format!("{program} -F NOMAD-ADMIN"));
+        machine.sandbox.sh(&format!("{program} -F NOMAD-ADMIN"));
     }
-    for family in &world.families {
-        world.misses(&world.outside, family.host, PORT_A);
-        world.reaches(&world.a, family.outside, SERVICE, family.host);
+    for family in &machine.families {
+        machine.misses(&machine.outside, family.host, PORT_A);
+        machine.reaches(&machine.a, family.outside, SERVICE, family.host);
     }
 }
 
 #[test]
 fn the_host_reaches_a_host_port_on_its_own_address() {
-    let world = World::new(&dual_stack());
-    for family in &world.families {
-        world.reaches(world.sandbox.host(), family.host, PORT_A, family.host);
-        world.reaches(world.sandbox.host(), family.gateway, PORT_B, family.gateway);
+    let machine = TrafficHost::new(&dual_stack());
+    for family in &machine.families {
+        machine.reaches(machine.sandbox.host(), family.host, PORT_A, family.host);
+        machine.reaches(machine.sandbox.host(), family.gateway, PORT_B, family.gateway);
     }
 }
 
@@ -272,29 +272,29 @@ fn the_host_reaches_a_host_port_on_its_own_address() {
 #[test]
 fn the_host_reaches_a_host_port_on_127_0_0_1() {
     for flavour in Flavour::ALL {
-        let world = World::with_flavour(&Nomad::default(), flavour);
-        let family = world.families[0];
+        let machine = TrafficHost::with_flavour(&Nomad::default(), flavour);
+        let family = machine.families[0];
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        world.reaches(world.sandbox.host(), loopback, PORT_A, family.gateway);
-        world.reaches(world.sandbox.host(), IpAddr::from([127, 0, 0, 2]), PORT_A, family.gateway);
+        machine.reaches(machine.sandbox.host(), loopback, PORT_A, family.gateway);
+        machine.reaches(machine.sandbox.host(), IpAddr::from([127, 0, 0, 2]), PORT_A, family.gateway);
     }
 }
 
 #[test]
 fn with_hairpin_a_container_reaches_its_own_host_port() {
-    let world = World::new(&dual_stack().hairpin(Hairpin::On));
-    world.with_and_without_bridge_filtering(|family| {
-        world.reaches(&world.a, family.host, PORT_A, family.gateway);
-        world.reaches(&world.b, family.gateway, PORT_B, family.gateway);
+    let machine = TrafficHost::new(&dual_stack().hairpin(Hairpin::On));
+    machine.with_and_without_bridge_filtering(|family| {
+        machine.reaches(&machine.a, family.host, PORT_A, family.gateway);
+        machine.reaches(&machine.b, family.gateway, PORT_B, family.gateway);
     });
 }
 
 /// The bridge sends nothing back to the port that it came from.
 #[test]
 fn without_hairpin_a_container_misses_its_own_host_port() {
-    let world = World::new(&dual_stack());
-    for family in &world.families {
-        world.misses(&world.a, family.host, PORT_A);
+    let machine = TrafficHost::new(&dual_stack());
+    for family in &machine.families {
+        machine.misses(&machine.a, family.host, PORT_A);
     }
 }
 
@@ -302,11 +302,11 @@ fn without_hairpin_a_container_misses_its_own_host_port() {
 #[test]
 fn a_container_reaches_its_neighbours_host_port() {
     for hairpin in [Hairpin::Off, Hairpin::On] {
-        let world = World::new(&dual_stack().hairpin(hairpin));
-        world.with_and_without_bridge_filtering(|family| {
-            world.reaches(&world.a, family.host, PORT_B, family.gateway);
-            world.reaches(&world.a, family.gateway, PORT_B, family.gateway);
-            world.reaches(&world.b, family.host, PORT_A, family.gateway);
+        let machine = TrafficHost::new(&dual_stack().hairpin(hairpin));
+        machine.with_and_without_bridge_filtering(|family| {
+            machine.reaches(&machine.a, family.host, PORT_B, family.gateway);
+            machine.reaches(&machine.a, family.gateway, PORT_B, family.gateway);
+            machine.reaches(&machine.b, family.host, PORT_A, family.gateway);
         });
     }
 }

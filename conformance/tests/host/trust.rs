@@ -18,12 +18,12 @@ fn list() -> Value {
     list
 }
 
-struct Stage {
+struct TrustHost {
     sandbox: Sandbox,
     attachment: Attachment,
 }
 
-impl Stage {
+impl TrustHost {
     fn new() -> Self {
         let sandbox = Sandbox::new();
         Nomad::default().ensure_forwarding_rules(&sandbox);
@@ -85,73 +85,73 @@ fn assert_private() {
 /// Daemons of the classic kind run with umask 0.
 #[test]
 fn state_is_roots_alone_whatever_the_umask() {
-    let mut stage = Stage::new();
+    let mut machine = TrustHost::new();
     let careless = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
-    stage.call(Verb::Add, &careless);
+    machine.call(Verb::Add, &careless);
     assert_private();
-    stage.call(Verb::Check, &careless);
-    stage.call(Verb::Del, &careless);
-    stage.assert_bare();
+    machine.call(Verb::Check, &careless);
+    machine.call(Verb::Del, &careless);
+    machine.assert_bare();
     let left: Vec<PathBuf> = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect();
     assert!(left.iter().all(|path| path.extension().is_some_and(|word| word == "lock")), "{left:?}");
 }
 
 #[test]
 fn what_an_earlier_release_has_left_open_is_closed() {
-    let mut stage = Stage::new();
+    let mut machine = TrustHost::new();
     fs::create_dir_all(STATE).expect("made");
     fs::set_permissions(STATE, Permissions::from_mode(0o777)).expect("opened to all");
-    stage.call(Verb::Add, &[]);
+    machine.call(Verb::Add, &[]);
     assert_private();
-    stage.call(Verb::Del, &[]);
+    machine.call(Verb::Del, &[]);
 }
 
 /// The permissions of the folders protect the files.
 #[test]
 fn folders_that_were_opened_are_closed_by_the_next_add() {
-    let mut stage = Stage::new();
-    stage.call(Verb::Add, &[]);
+    let mut machine = TrustHost::new();
+    machine.call(Verb::Add, &[]);
     for path in everything(Path::new(STATE)) {
         let mode = if path.is_dir() { 0o777 } else { 0o666 };
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("opened to all");
     }
-    let second = stage.sandbox.container("c2");
+    let second = machine.sandbox.container("c2");
     // What it uses is what the first one uses.
     let mut attachment = Attachment::new("c2", &second).ports(&PortMapping::twins(8081, 80), Spelling::Go);
-    Runtime::new(&stage.sandbox, list()).add(&mut attachment).expect_success();
+    Runtime::new(&machine.sandbox, list()).add(&mut attachment).expect_success();
     for folder in everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()) {
         assert_eq!(fs::metadata(&folder).expect("there").mode(), 0o40700, "{}", folder.display());
     }
-    stage.call(Verb::Del, &[]);
+    machine.call(Verb::Del, &[]);
 }
 
 /// A folder of the plugins that is a link is not gone into, wherever it is.
 #[test]
 fn no_link_to_a_folder_is_followed() {
-    let mut stage = Stage::new();
-    stage.call(Verb::Add, &[]);
+    let mut machine = TrustHost::new();
+    machine.call(Verb::Add, &[]);
     let folders = everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>();
     assert!(folders.len() >= 3, "{folders:?}");
     let (victim, aside) = ("/run/victim", "/run/aside");
     for folder in folders {
         if !folder.is_dir() {
             // A DEL meanwhile has removed the last record in it.
-            stage.call(Verb::Del, &[]);
-            stage.call(Verb::Add, &[]);
+            machine.call(Verb::Del, &[]);
+            machine.call(Verb::Add, &[]);
         }
         fs::rename(&folder, aside).expect("put aside");
-        let copied = stage.sandbox.exec(&["cp", "-a", aside, victim]);
+        let copied = machine.sandbox.exec(&["cp", "-a", aside, victim]);
         assert_eq!(copied.code, Some(0), "{}", copied.stderr);
         symlink(victim, &folder).expect("linked");
-        let before = stage.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
+        let before = machine.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
         for kind in ["portmap", "firewall", "bridge"] {
             for verb in [Verb::Check, Verb::Del, Verb::Add] {
-                let runtime = Runtime::new(&stage.sandbox, list());
-                runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref()).run();
+                let runtime = Runtime::new(&machine.sandbox, list());
+                runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref()).run();
             }
         }
-        Invocation::new(&stage.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
-        let after = stage.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
+        Invocation::new(&machine.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
+        let after = machine.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
         assert_eq!(before, after, "{}", folder.display());
         fs::remove_file(&folder).expect("unlinked");
         fs::remove_dir_all(victim).expect("removed");
@@ -162,19 +162,19 @@ fn no_link_to_a_folder_is_followed() {
 /// A pipe in the place of a file keeps nobody waiting: each call has its deadline.
 #[test]
 fn no_pipe_is_waited_for() {
-    let mut stage = Stage::new();
-    stage.call(Verb::Add, &[]);
+    let mut machine = TrustHost::new();
+    machine.call(Verb::Add, &[]);
     let leases = ["last_reserved_ip.0", "172.26.64.2", ".cni-plugins-rs/stamp"];
     let leases = leases.map(|name| Path::new("/var/lib/cni/networks/nomad").join(name));
     let records = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file());
     for file in records.chain(leases) {
         fs::remove_file(&file).expect("removed");
-        stage.sandbox.sh(&format!("mkfifo {}", file.display()));
+        machine.sandbox.sh(&format!("mkfifo {}", file.display()));
     }
     for kind in ["portmap", "firewall", "bridge"] {
         for verb in [Verb::Check, Verb::Add, Verb::Del] {
-            let runtime = Runtime::new(&stage.sandbox, list());
-            let call = runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref());
+            let runtime = Runtime::new(&machine.sandbox, list());
+            let call = runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref());
             let took = call.run().elapsed();
             assert!(took < Duration::from_secs(20), "{kind} {verb}: {took:?}");
         }
@@ -184,8 +184,8 @@ fn no_pipe_is_waited_for() {
 /// A user who could write there earlier may have left links to root's files.
 #[test]
 fn no_link_is_followed() {
-    let mut stage = Stage::new();
-    stage.call(Verb::Add, &[]);
+    let mut machine = TrustHost::new();
+    machine.call(Verb::Add, &[]);
     let victim = "/run/victim";
     fs::write(victim, "root's own").expect("written");
     let files = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>();
@@ -194,11 +194,11 @@ fn no_link_is_followed() {
         symlink(victim, file).expect("linked");
     }
     let list = list();
-    let runtime = Runtime::new(&stage.sandbox, list.clone());
+    let runtime = Runtime::new(&machine.sandbox, list.clone());
     for plugin in list["plugins"].as_array().expect("a list").iter().rev() {
         for verb in [Verb::Check, Verb::Del, Verb::Add] {
             let kind = plugin["type"].as_str().expect("a type");
-            runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref()).run();
+            runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref()).run();
             assert_eq!(fs::read_to_string(victim).expect("there"), "root's own", "{kind} {verb:?}");
         }
     }
@@ -206,11 +206,11 @@ fn no_link_is_followed() {
 
 #[test]
 fn a_host_whose_run_directory_is_read_only_has_containers() {
-    let mut stage = Stage::new();
-    stage.sandbox.sh("mount -o remount,ro /run");
+    let mut machine = TrustHost::new();
+    machine.sandbox.sh("mount -o remount,ro /run");
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
-        stage.call(verb, &[]);
+        machine.call(verb, &[]);
     }
-    stage.assert_bare();
-    stage.sandbox.sh("mount -o remount,rw /run");
+    machine.assert_bare();
+    machine.sandbox.sh("mount -o remount,rw /run");
 }

@@ -14,12 +14,12 @@ const FIRST: [&str; 2] = ["nsenter", "--net=/proc/1/ns/net"];
 /// The card's address.
 const MAC: &str = "02:00:00:00:00:0a";
 
-struct Host {
+struct CardHost {
     sandbox: Sandbox,
     list: Value,
 }
 
-impl Host {
+impl CardHost {
     /// A host whose card is up, and has an alias of its administrator.
     fn new(keys: Value) -> Self {
         let mut plugin = keys;
@@ -72,7 +72,7 @@ impl Host {
 #[test]
 fn a_card_whose_namespace_ended_gets_its_name_back() {
     on_a_kernel_with(Feature::Hardware, || {
-        let host = Host::new(json!({"device": "eth0"}));
+        let host = CardHost::new(json!({"device": "eth0"}));
         let (container, attachment) = host.add("id1");
         host.end(&container);
         assert!(host.first(&["ip", "-o", "link"]).contains(" net1: "), "under the container's name");
@@ -87,7 +87,7 @@ fn a_card_whose_namespace_ended_gets_its_name_back() {
 #[test]
 fn a_card_that_comes_back_after_del_is_found_by_its_name() {
     on_a_kernel_with(Feature::Hardware, || {
-        let host = Host::new(json!({"device": "eth0"}));
+        let host = CardHost::new(json!({"device": "eth0"}));
         let (container, attachment) = host.add("id1");
         host.end(&container);
         let (again, second) = host.add("id2");
@@ -103,7 +103,7 @@ fn a_card_that_comes_back_after_del_is_found_by_its_name() {
 #[test]
 fn a_card_that_is_named_by_its_address_keeps_its_name() {
     on_a_kernel_with(Feature::Hardware, || {
-        let host = Host::new(json!({"hwaddr": MAC}));
+        let host = CardHost::new(json!({"hwaddr": MAC}));
         let (container, _) = host.add("id1");
         host.end(&container);
         let (_again, second) = host.add("id2");
@@ -115,7 +115,7 @@ fn a_card_that_is_named_by_its_address_keeps_its_name() {
 #[test]
 fn gc_gives_a_card_its_name_back() {
     on_a_kernel_with(Feature::Hardware, || {
-        let mut host = Host::new(json!({"device": "eth0"}));
+        let mut host = CardHost::new(json!({"device": "eth0"}));
         let (container, attachment) = host.add("id1");
         host.end(&container);
         host.list["plugins"][0]["cni.dev/valid-attachments"] = json!([]);
@@ -128,7 +128,7 @@ fn gc_gives_a_card_its_name_back() {
 #[test]
 fn the_port_of_a_bond_is_taken_by_its_address_and_moved_back() {
     on_a_kernel_with(Feature::Hardware, || {
-        let host = Host::new(json!({"hwaddr": MAC}));
+        let host = CardHost::new(json!({"hwaddr": MAC}));
         host.first(&["ip", "link", "add", "bond7", "type", "bond"]);
         host.first(&["ip", "link", "set", "eth0", "down"]);
         host.first(&["ip", "link", "set", "eth0", "master", "bond7"]);

@@ -4,7 +4,7 @@ use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Attachment, Feature, Invocation, Network, Verb};
 use serde_json::json;
 
-use crate::on_a_master::{UPLINK, World, has_eth0, shell};
+use crate::on_a_master::{MasterHost, UPLINK, has_eth0, shell};
 
 const INVALID: u64 = 7;
 const CONFLICT: u64 = 103;
@@ -13,31 +13,31 @@ const CONFLICT: u64 = 103;
 #[test]
 fn a_link_in_another_mode_is_refused_and_the_others_stay_as_they_are() {
     on_a_kernel_with(Feature::IpvlanLinks, || {
-        let world = World::new(Feature::IpvlanLinks);
-        let (l2, l3) = (world.network(&json!({})), world.network(&json!({"mode": "l3"})));
-        let (_, one) = world.attach(&l2, "c1");
-        let second = world.sandbox.container("c2");
-        let chain = world.runtime(&l3).add(&mut Attachment::new("c2", &second));
+        let machine = MasterHost::new(Feature::IpvlanLinks);
+        let (l2, l3) = (machine.network(&json!({})), machine.network(&json!({"mode": "l3"})));
+        let (_, one) = machine.attach(&l2, "c1");
+        let second = machine.sandbox.container("c2");
+        let chain = machine.runtime(&l3).add(&mut Attachment::new("c2", &second));
         let text = "failed to create ipvlan: uplink0 has links in mode l2 already, which mode l3 would change";
         chain.expect_error("ipvlan", CONFLICT, text);
         assert!(!has_eth0(&second));
-        assert_eq!(world.leases(), ["10.7.0.2"]);
-        world.runtime(&l2).check(&one).expect_success();
-        world.runtime(&l2).add(&mut Attachment::new("c2", &second)).expect_success();
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
+        machine.runtime(&l2).check(&one).expect_success();
+        machine.runtime(&l2).add(&mut Attachment::new("c2", &second)).expect_success();
     });
 }
 
 #[test]
 fn when_the_last_link_of_a_mode_is_gone_another_mode_may_come() {
     on_a_kernel_with(Feature::IpvlanLinks, || {
-        let world = World::new(Feature::IpvlanLinks);
-        let (l2, l3s) = (world.network(&json!({})), world.network(&json!({"mode": "l3s"})));
-        let (_, one) = world.attach(&l2, "c1");
-        let (gone, _) = world.attach(&l2, "c2");
-        world.runtime(&l2).del(&one).expect_success();
+        let machine = MasterHost::new(Feature::IpvlanLinks);
+        let (l2, l3s) = (machine.network(&json!({})), machine.network(&json!({"mode": "l3s"})));
+        let (_, one) = machine.attach(&l2, "c1");
+        let (gone, _) = machine.attach(&l2, "c2");
+        machine.runtime(&l2).del(&one).expect_success();
         gone.remove();
-        let mut attachment = Attachment::new("c3", &world.sandbox.container("c3"));
-        let attempt = || world.runtime(&l3s).add(&mut attachment.clone());
+        let mut attachment = Attachment::new("c3", &machine.sandbox.container("c3"));
+        let attempt = || machine.runtime(&l3s).add(&mut attachment.clone());
         // The kernel takes its time to end a namespace.
         for _ in 0..50 {
             if attempt().succeeded() {
@@ -45,9 +45,9 @@ fn when_the_last_link_of_a_mode_is_gone_another_mode_may_come() {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        world.runtime(&l3s).del(&attachment).expect_success();
-        world.runtime(&l3s).add(&mut attachment).expect_success();
-        world.runtime(&l3s).check(&attachment).expect_success();
+        machine.runtime(&l3s).del(&attachment).expect_success();
+        machine.runtime(&l3s).add(&mut attachment).expect_success();
+        machine.runtime(&l3s).check(&attachment).expect_success();
     });
 }
 
@@ -55,9 +55,9 @@ fn when_the_last_link_of_a_mode_is_gone_another_mode_may_come() {
 #[test]
 fn a_link_of_somebody_else_counts_as_well() {
     on_a_kernel_with(Feature::IpvlanLinks, || {
-        let world = World::new(Feature::IpvlanLinks);
-        let list = world.network(&json!({}));
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(Feature::IpvlanLinks);
+        let list = machine.network(&json!({}));
+        let container = machine.sandbox.container("c1");
         for (make, undo) in [
             (format!("ip link add link {UPLINK} name other0 type ipvlan mode l3"), "ip link del other0"),
             (
@@ -67,23 +67,23 @@ fn a_link_of_somebody_else_counts_as_well() {
                 "ip -n other link del other0",
             ),
         ] {
-            shell(world.sandbox.host(), &make);
-            let chain = world.runtime(&list).add(&mut Attachment::new("c1", &container));
+            shell(machine.sandbox.host(), &make);
+            let chain = machine.runtime(&list).add(&mut Attachment::new("c1", &container));
             chain.expect_error("ipvlan", CONFLICT, "uplink0 has links in mode l3 already");
-            shell(world.sandbox.host(), undo);
+            shell(machine.sandbox.host(), undo);
         }
-        world.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_success();
+        machine.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_success();
     });
 }
 
 #[test]
 fn behind_another_plugin_it_takes_over_its_interface_and_addresses() {
     on_a_kernel_with(Feature::IpvlanLinks, || {
-        let world = World::new(Feature::IpvlanLinks);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(Feature::IpvlanLinks);
+        let container = machine.sandbox.container("c1");
         let call = |verb, previous: &serde_json::Value| {
             let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "ipvlan", "prevResult": previous});
-            let call = Invocation::new(&world.sandbox, "ipvlan", verb).container_id("c1").netns(container.path());
+            let call = Invocation::new(&machine.sandbox, "ipvlan", verb).container_id("c1").netns(container.path());
             call.config(&config).run()
         };
         let previous = json!({

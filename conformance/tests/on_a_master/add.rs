@@ -4,16 +4,16 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Network, Runtime};
 use serde_json::{Value, json};
 
-use super::{KINDS, UPLINK, World, has_eth0, of_both_families, plugin};
+use super::{KINDS, MasterHost, UPLINK, has_eth0, of_both_families, plugin};
 
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 #[test]
 fn the_container_has_the_link_with_the_addresses_and_routes() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let before = world.links();
-        let (container, _) = world.attach(&world.network(&json!({"ipam": of_both_families()})), "c1");
+        let machine = MasterHost::new(kind);
+        let before = machine.links();
+        let (container, _) = machine.attach(&machine.network(&json!({"ipam": of_both_families()})), "c1");
         let network = Network::observe(&container);
         let link = network.link("eth0").expect("the link is there");
         assert_eq!((link.kind.as_deref(), link.up, link.mtu), (Some(plugin(kind)), true, 1500));
@@ -26,18 +26,18 @@ fn the_container_has_the_link_with_the_addresses_and_routes() {
         assert_eq!(via("::/0").as_deref(), Some("fd00:7::1"));
         assert_eq!(via("10.7.0.0/24"), None);
         assert_eq!(network.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(), ["lo", "eth0"]);
-        assert_eq!(world.links(), before, "the host has another link");
+        assert_eq!(machine.links(), before, "the host has another link");
     });
 }
 
 #[test]
 fn each_version_of_the_result_tells_the_link_and_its_address() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         for version in VERSIONS {
-            let mut list = world.network(&json!({}));
+            let mut list = machine.network(&json!({}));
             list["cniVersion"] = json!(version);
-            let (container, attachment) = world.attach(&list, "c1");
+            let (container, attachment) = machine.attach(&list, "c1");
             let mac = Network::observe(&container).link("eth0").expect("the link is there").mac.clone();
             let mut told = attachment.result.clone().expect("a result");
             let address = |told: &Value| told["address"].as_str().or(told["ip"].as_str()).map(str::to_owned);
@@ -48,7 +48,7 @@ fn each_version_of_the_result_tells_the_link_and_its_address() {
                 let interfaces = json!([{"name": "eth0", "mac": mac, "sandbox": container.path()}]);
                 assert_eq!((&told["interfaces"], &ip["interface"]), (&interfaces, &json!(0)), "{version}");
             }
-            world.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             container.remove();
         }
     });
@@ -60,9 +60,9 @@ fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
     on_kernels_with(KINDS, |kind| {
         let told = json!({"nameservers": ["192.0.2.53"], "domain": "ipam"});
         for (own, want) in [(json!(null), told.clone()), (json!({"domain": "own"}), json!({"domain": "own"}))] {
-            let world = World::new(kind);
+            let machine = MasterHost::new(kind);
             let ipam = json!({"type": "static", "addresses": [{"address": "10.7.0.2/24"}], "dns": told});
-            let (_, attachment) = world.attach(&world.network(&json!({"ipam": ipam, "dns": own})), "c1");
+            let (_, attachment) = machine.attach(&machine.network(&json!({"ipam": ipam, "dns": own})), "c1");
             assert_eq!(attachment.result.expect("attached")["dns"], want);
         }
     });
@@ -72,27 +72,27 @@ fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
 #[test]
 fn a_link_of_the_host_may_have_the_same_name() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        world.sandbox.sh("ip link add eth0 type bridge");
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        machine.sandbox.sh("ip link add eth0 type bridge");
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
         let names: Vec<String> = Network::observe(&container).links.into_iter().map(|link| link.name).collect();
         assert_eq!(names, ["lo", "eth0"]);
-        world.runtime(&list).check(&attachment).expect_success();
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).check(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(!has_eth0(&container));
-        assert!(world.links().contains(&"eth0".to_owned()), "the host's link is gone");
+        assert!(machine.links().contains(&"eth0".to_owned()), "the host's link is gone");
     });
 }
 
 #[test]
 fn the_mtu_is_that_of_the_configuration() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({"mtu": 1400}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({"mtu": 1400}));
+        let (container, attachment) = machine.attach(&list, "c1");
         assert_eq!(Network::observe(&container).link("eth0").expect("the link").mtu, 1400);
-        world.runtime(&list).check(&attachment).expect_success();
+        machine.runtime(&list).check(&attachment).expect_success();
     });
 }
 
@@ -100,18 +100,18 @@ fn the_mtu_is_that_of_the_configuration() {
 #[test]
 fn the_example_of_the_page_works() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let page =
             std::fs::read_to_string(format!("{}/../plugins/{}/README.md", env!("CARGO_MANIFEST_DIR"), plugin(kind)));
         let page = page.expect("the page of the plugin");
         let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
         let list: Value = serde_json::from_str(example).expect("JSON");
-        world.sandbox.sh(&format!("ip link set {UPLINK} down"));
-        world.sandbox.sh(&format!("ip link set {UPLINK} name eth0"));
-        world.sandbox.sh("ip link set eth0 up");
-        let container = world.sandbox.container("c1");
+        machine.sandbox.sh(&format!("ip link set {UPLINK} down"));
+        machine.sandbox.sh(&format!("ip link set {UPLINK} name eth0"));
+        machine.sandbox.sh("ip link set eth0 up");
+        let container = machine.sandbox.container("c1");
         let mut attachment = Attachment::new("c1", &container);
-        let runtime = Runtime::new(&world.sandbox, list);
+        let runtime = Runtime::new(&machine.sandbox, list);
         runtime.add(&mut attachment).expect_success();
         assert_eq!(Network::observe(&container).addresses_of("eth0"), ["192.0.2.200/24"]);
         runtime.check(&attachment).expect_success();

@@ -5,19 +5,19 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Feature, Runtime};
 use serde_json::json;
 
-use super::{KINDS, World, contents, plugin, shell};
+use super::{KINDS, MasterHost, contents, plugin, shell};
 
 const CHECK_FAILED: u64 = 100;
 
 #[test]
 fn check_passes_after_add_and_whatever_does_not_matter() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
         for change in ["true", "ip address add 10.7.0.99/24 dev eth0", "ip route add 10.98.0.0/16 via 10.7.0.1"] {
             container.sh(change);
-            world.runtime(&list).check(&attachment).expect_success();
+            machine.runtime(&list).check(&attachment).expect_success();
         }
     });
 }
@@ -36,12 +36,12 @@ fn check_names_what_is_missing_or_another() {
             ("ip link del eth0; ip link add eth0 type bridge", &other_kind),
         ];
         for_each(rows.map(|row| (row.0, row)), |(change, text)| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
             shell(&container, change);
             let before = contents(&container);
-            world.runtime(&list).check(&attachment).expect_error(word, CHECK_FAILED, text);
+            machine.runtime(&list).check(&attachment).expect_error(word, CHECK_FAILED, text);
             assert_eq!(contents(&container), before);
         });
     });
@@ -82,12 +82,12 @@ fn check_compares_the_link_with_the_configuration() {
             }
         };
         for_each(rows.into_iter().map(|row| (row.2, row)), |(keys, change, text)| {
-            let world = World::new(kind);
-            let list = world.network(&keys);
-            let (container, attachment) = world.attach(&list, "c1");
-            world.runtime(&list).check(&attachment).expect_success();
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&keys);
+            let (container, attachment) = machine.attach(&list, "c1");
+            machine.runtime(&list).check(&attachment).expect_success();
             container.sh(change);
-            world.runtime(&list).check(&attachment).expect_error(plugin(kind), CHECK_FAILED, text);
+            machine.runtime(&list).check(&attachment).expect_error(plugin(kind), CHECK_FAILED, text);
         });
     });
 }
@@ -95,11 +95,11 @@ fn check_compares_the_link_with_the_configuration() {
 #[test]
 fn check_asks_the_ipam_plugin() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (_, attachment) = world.attach(&list, "c1");
-        world.sandbox.sh("rm /run/ipam/lan/10.7.0.2");
-        assert!(!world.runtime(&list).check(&attachment).succeeded(), "the lease is gone, and CHECK does not say so");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (_, attachment) = machine.attach(&list, "c1");
+        machine.sandbox.sh("rm /run/ipam/lan/10.7.0.2");
+        assert!(!machine.runtime(&list).check(&attachment).succeeded(), "the lease is gone, and CHECK does not say so");
     });
 }
 
@@ -107,10 +107,10 @@ fn check_asks_the_ipam_plugin() {
 #[test]
 fn check_needs_the_result_of_add() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (_, attachment) = world.attach(&list, "c1");
-        let check = Runtime::new(&world.sandbox, list.clone()).check(&attachment.without_result());
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (_, attachment) = machine.attach(&list, "c1");
+        let check = Runtime::new(&machine.sandbox, list.clone()).check(&attachment.without_result());
         check.expect_error(plugin(kind), 7, "Required prevResult missing");
     });
 }

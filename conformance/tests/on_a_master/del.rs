@@ -9,27 +9,27 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Container, Feature, Invocation, Loss, Verb, injection};
 use serde_json::{Value, json};
 
-use super::{KINDS, UPLINK, World, calls, has_eth0, plugin, shell, with_script};
+use super::{KINDS, MasterHost, UPLINK, calls, has_eth0, plugin, shell, with_script};
 
 /// What else goes away. The reference's DEL of vlan fails without the master.
 #[derive(Clone, Copy, Debug)]
-enum Gone {
+enum Missing {
     OneOfAll(Loss),
     Master,
     /// The master is down, and has a smaller MTU than the link was made with.
     MasterCarrier,
 }
 
-impl Gone {
+impl Missing {
     fn all() -> impl Iterator<Item = Self> {
         Loss::ALL.into_iter().map(Self::OneOfAll).chain([Self::Master, Self::MasterCarrier])
     }
 
-    fn strike(self, world: &World, container: &Container, request: Attachment) -> Attachment {
+    fn strike(self, machine: &MasterHost, container: &Container, request: Attachment) -> Attachment {
         match self {
             Self::OneOfAll(loss) => return loss.strike(container, request),
-            Self::Master => drop(world.sandbox.sh(&format!("ip link del {UPLINK}"))),
-            Self::MasterCarrier => drop(world.sandbox.sh(&format!("ip link set {UPLINK} mtu 1300 down"))),
+            Self::Master => drop(machine.sandbox.sh(&format!("ip link del {UPLINK}"))),
+            Self::MasterCarrier => drop(machine.sandbox.sh(&format!("ip link set {UPLINK} mtu 1300 down"))),
         }
         request
     }
@@ -38,15 +38,15 @@ impl Gone {
 #[test]
 fn del_releases_the_address_whatever_was_lost() {
     on_kernels_with(KINDS, |kind| {
-        for_each(Gone::all().map(|gone| (format!("{gone:?}"), gone)), |gone| {
-            let world = World::new(kind);
-            let list = world.network(&json!({"mtu": 1400}));
-            let (container, attachment) = world.attach(&list, "c1");
-            assert_eq!(world.leases(), ["10.7.0.2"]);
-            let request = gone.strike(&world, &container, attachment);
+        for_each(Missing::all().map(|gone| (format!("{gone:?}"), gone)), |gone| {
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({"mtu": 1400}));
+            let (container, attachment) = machine.attach(&list, "c1");
+            assert_eq!(machine.leases(), ["10.7.0.2"]);
+            let request = gone.strike(&machine, &container, attachment);
             for _ in ["once", "again"] {
-                world.runtime(&list).del(&request).expect_success();
-                assert_eq!(world.leases(), [""; 0]);
+                machine.runtime(&list).del(&request).expect_success();
+                assert_eq!(machine.leases(), [""; 0]);
             }
         });
     });
@@ -64,9 +64,9 @@ fn del_removes_the_link_whatever_became_of_the_configuration() {
             json!({"linkInContainer": true}),
         ];
         for_each(changes.map(|keys| (keys.to_string(), keys)), |keys| {
-            let world = World::new(kind);
-            let (container, attachment) = world.attach(&world.network(&json!({})), "c1");
-            world.runtime(&world.network(&keys)).del(&attachment).expect_success();
+            let machine = MasterHost::new(kind);
+            let (container, attachment) = machine.attach(&machine.network(&json!({})), "c1");
+            machine.runtime(&machine.network(&keys)).del(&attachment).expect_success();
             assert!(!has_eth0(&container));
         });
     });
@@ -76,13 +76,13 @@ fn del_removes_the_link_whatever_became_of_the_configuration() {
 #[test]
 fn del_leaves_an_interface_that_is_another_ones() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
         shell(&container, "ip link del eth0; ip link add eth0 type veth peer name peer");
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(has_eth0(&container));
-        assert_eq!(world.leases(), [""; 0]);
+        assert_eq!(machine.leases(), [""; 0]);
     });
 }
 
@@ -93,16 +93,16 @@ fn del_removes_a_link_whose_mac_address_has_changed() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::VlanLinks], |kind| {
         let tuned = json!({"type": "tuning", "mac": "02:00:00:00:00:0a"});
         for_each([("by tuning", Some(tuned)), ("by the container", None)], |tuning| {
-            let world = World::new(kind);
-            let mut list = world.network(&json!({}));
+            let machine = MasterHost::new(kind);
+            let mut list = machine.network(&json!({}));
             list["plugins"].as_array_mut().expect("plugins").extend(tuning.clone());
-            let (container, attachment) = world.attach(&list, "c1");
+            let (container, attachment) = machine.attach(&list, "c1");
             if tuning.is_none() {
                 shell(&container, "ip link set eth0 down; ip link set eth0 address 02:00:00:00:00:0b");
             }
-            world.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             assert!(!has_eth0(&container));
-            assert_eq!(world.leases(), [""; 0]);
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -112,13 +112,13 @@ fn del_removes_a_link_whose_mac_address_has_changed() {
 fn del_removes_a_link_under_any_name_that_the_kernel_allows() {
     on_kernels_with(KINDS, |kind| {
         for_each(ODD_NAMES, |name| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
             odd_names::rename(&container, "eth0", name);
-            world.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             assert_eq!(shell(&container, &format!("ip -o link show type {}", plugin(kind))), "");
-            assert_eq!(world.leases(), [""; 0]);
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -127,16 +127,16 @@ fn del_removes_a_link_under_any_name_that_the_kernel_allows() {
 #[test]
 fn the_address_stays_reserved_while_the_link_cannot_be_removed() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        let call = world.runtime(&list).invocation(Verb::Del, plugin(kind), &attachment, attachment.result.as_ref());
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let call = machine.runtime(&list).invocation(Verb::Del, plugin(kind), &attachment, attachment.result.as_ref());
         assert_eq!(injection::outside_namespaces(&call).run().error().code, 8);
         assert!(has_eth0(&container));
-        assert_eq!(world.leases(), ["10.7.0.2"]);
-        world.runtime(&list).del(&attachment).expect_success();
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(!has_eth0(&container));
-        assert_eq!(world.leases(), [""; 0]);
+        assert_eq!(machine.leases(), [""; 0]);
     });
 }
 
@@ -144,13 +144,13 @@ fn the_address_stays_reserved_while_the_link_cannot_be_removed() {
 #[test]
 fn the_link_is_gone_before_its_address_is_released_even_if_that_fails() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
         let address = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
         let path = with_script(&format!("[ $CNI_COMMAND = ADD ] && echo '{address}' && exit 0\nexit 1"));
         let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin(kind), "master": UPLINK, "ipam": {"type": "script"}});
         let call = |verb| {
-            Invocation::new(&world.sandbox, plugin(kind), verb)
+            Invocation::new(&machine.sandbox, plugin(kind), verb)
                 .container_id("c1")
                 .netns(container.path())
                 .path(&path)
@@ -168,18 +168,18 @@ fn the_link_is_gone_before_its_address_is_released_even_if_that_fails() {
 #[test]
 fn del_takes_away_what_a_killed_add_has_left() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
         for milliseconds in [1, 4, 12, 24] {
-            let container = world.sandbox.container("c1");
+            let container = machine.sandbox.container("c1");
             let attachment = Attachment::new("c1", &container);
-            let add = world.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
+            let add = machine.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
             add.killed_after(Duration::from_millis(milliseconds)).run();
-            world.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             assert!(!has_eth0(&container));
-            assert_eq!(world.leases(), [""; 0], "after {milliseconds} ms");
-            world.runtime(&list).add(&mut attachment.clone()).expect_success();
-            world.runtime(&list).del(&attachment).expect_success();
+            assert_eq!(machine.leases(), [""; 0], "after {milliseconds} ms");
+            machine.runtime(&list).add(&mut attachment.clone()).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             container.remove();
         }
     });
@@ -189,18 +189,18 @@ fn del_takes_away_what_a_killed_add_has_left() {
 #[test]
 fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (kept, attachment) = world.attach(&list, "kept");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (kept, attachment) = machine.attach(&list, "kept");
         shell(
-            world.sandbox.host(),
+            machine.sandbox.host(),
             "cp /run/ipam/lan/10.7.0.2 /run/ipam/lan/10.7.0.9; sed -i s/kept/lost/ /run/ipam/lan/10.7.0.9",
         );
-        assert_eq!(world.leases(), ["10.7.0.2", "10.7.0.9"]);
-        world.runtime(&list).gc(&[&attachment]).expect_success();
-        assert_eq!(world.leases(), ["10.7.0.2"]);
+        assert_eq!(machine.leases(), ["10.7.0.2", "10.7.0.9"]);
+        machine.runtime(&list).gc(&[&attachment]).expect_success();
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
         assert!(has_eth0(&kept));
-        world.runtime(&list).check(&attachment).expect_success();
+        machine.runtime(&list).check(&attachment).expect_success();
     });
 }
 
@@ -208,15 +208,15 @@ fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
 #[test]
 fn status_names_what_add_could_not_do_without() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let status = |keys: Value| world.runtime(&world.network(&keys)).status();
-        let before = world.links();
+        let machine = MasterHost::new(kind);
+        let status = |keys: Value| machine.runtime(&machine.network(&keys)).status();
+        let before = machine.links();
         status(json!({})).expect_success();
-        assert_eq!(world.links(), before, "a link was made");
+        assert_eq!(machine.links(), before, "a link was made");
         let none = r#"failed to lookup master "none": Link not found"#;
         status(json!({"master": "none"})).expect_error(plugin(kind), 50, none);
         status(json!({"master": "none", "linkInContainer": true})).expect_success();
-        world.sandbox.sh(&format!("ip link set {UPLINK} down"));
+        machine.sandbox.sh(&format!("ip link set {UPLINK} down"));
         status(json!({})).expect_error(plugin(kind), 51, &format!("master {UPLINK:?} is down"));
     });
 }
@@ -225,21 +225,21 @@ fn status_names_what_add_could_not_do_without() {
 #[test]
 fn del_takes_away_what_a_killed_add_of_a_container_that_came_back_has_left() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
         let path = with_script(&format!(
             "[ $CNI_COMMAND = ADD ] || exit 0\n[ ! -e /run/kill ] || kill -9 $PPID\necho '{answer}'"
         ));
-        let config = world.network(&json!({"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "script"}}));
+        let config = machine.network(&json!({"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "script"}}));
         let config = &config["plugins"][0];
         let call = |verb, container: &Container| {
-            let call = Invocation::new(&world.sandbox, plugin(kind), verb);
+            let call = Invocation::new(&machine.sandbox, plugin(kind), verb);
             call.container_id("c1").netns(container.path()).path(&path).config(config).run()
         };
-        let first = world.sandbox.container("c1");
+        let first = machine.sandbox.container("c1");
         call(Verb::Add, &first).result();
         first.remove();
-        let second = world.sandbox.container("c1");
+        let second = machine.sandbox.container("c1");
         fs::write("/run/kill", "").expect("write a file");
         assert!(!call(Verb::Add, &second).succeeded(), "it is killed");
         assert!(has_eth0(&second));

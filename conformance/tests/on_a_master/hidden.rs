@@ -11,7 +11,7 @@ use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Feature, Invocation, Namespace, Verb, reference};
 use serde_json::json;
 
-use super::{World, shell};
+use super::{MasterHost, shell};
 
 /// Moves `eth0` into a new namespace, which is mounted at `$place`.
 const MOVE: &str = "mkdir -p /run/k; mount -t tmpfs t /run/k; touch \"$place\"; unshare --net=\"$place\" true
@@ -47,7 +47,7 @@ const CHROOT: &str = "mkdir /run/k/e; mount --bind / /run/k/e; touch /run/ready;
 
 /// What keeps the namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keeper {
+enum NamespaceHolder {
     Thread,
     Mount,
     /// A mount, in a mount namespace that only a descriptor of another process keeps.
@@ -55,9 +55,9 @@ enum Keeper {
 }
 
 /// The process that hides the interface.
-struct Hider(Child);
+struct HidingProcess(Child);
 
-impl Hider {
+impl HidingProcess {
     /// Starts it in the container, with a mount namespace of its own, and waits until it has hidden the interface.
     fn start(container: &Namespace, script: &str) -> Self {
         let own = "--propagation=private";
@@ -87,7 +87,7 @@ impl Hider {
     }
 }
 
-impl Drop for Hider {
+impl Drop for HidingProcess {
     fn drop(&mut self) {
         self.0.kill().expect("end the process");
         self.0.wait().expect("the process ends");
@@ -99,48 +99,51 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
     let first_thread_ends =
         format!("exec nsenter --net=/run/k/x sh -ec 'umount /run/k/x; exec python3 -c \"$0\"' '{END_FIRST_THREAD}'");
     let cases = [
-        ("in the namespace of a thread", (PLACE, THREAD, Keeper::Thread)),
-        ("in that of a process whose first thread has ended", (PLACE, &*first_thread_ends, Keeper::Thread)),
-        ("in one that is mounted where all processes are in a chroot", (PLACE, CHROOT, Keeper::Mount)),
-        ("in one with a name that is not UTF-8", ("place=$(printf '/run/k/\\377')\n", SLEEP, Keeper::Mount)),
-        ("with a line of the log", ("place=$(printf '/run/k/x\\nmacvlan warn: forged')\n", SLEEP, Keeper::Mount)),
-        ("in one that is mounted where no process is", (PLACE, SLEEP, Keeper::Descriptor)),
+        ("in the namespace of a thread", (PLACE, THREAD, NamespaceHolder::Thread)),
+        ("in that of a process whose first thread has ended", (PLACE, &*first_thread_ends, NamespaceHolder::Thread)),
+        ("in one that is mounted where all processes are in a chroot", (PLACE, CHROOT, NamespaceHolder::Mount)),
+        ("in one with a name that is not UTF-8", ("place=$(printf '/run/k/\\377')\n", SLEEP, NamespaceHolder::Mount)),
+        (
+            "with a line of the log",
+            ("place=$(printf '/run/k/x\\nmacvlan warn: forged')\n", SLEEP, NamespaceHolder::Mount),
+        ),
+        ("in one that is mounted where no process is", (PLACE, SLEEP, NamespaceHolder::Descriptor)),
     ];
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
         for_each(cases, |(place, script, kept)| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
-            let mut hider = Hider::start(&container, &format!("{place}{MOVE}{script}"));
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
+            let mut hider = HidingProcess::start(&container, &format!("{place}{MOVE}{script}"));
             if script == first_thread_ends {
                 hider.wait_for_the_end_of_its_first_thread();
             }
             let mounts = File::open(hider.path("ns/mnt"));
             let (network, way) = match kept {
-                Keeper::Thread => (format!("{}/ns/net", hider.last_thread()), String::new()),
-                Keeper::Mount | Keeper::Descriptor => ("$place".to_owned(), {
+                NamespaceHolder::Thread => (format!("{}/ns/net", hider.last_thread()), String::new()),
+                NamespaceHolder::Mount | NamespaceHolder::Descriptor => ("$place".to_owned(), {
                     let file = mounts.as_ref().expect("its mount namespace").as_raw_fd();
                     format!("nsenter --mount=/proc/{}/fd/{file} ", process::id())
                 }),
             };
-            if kept == Keeper::Descriptor {
+            if kept == NamespaceHolder::Descriptor {
                 hider.0.kill().expect("end the process");
                 hider.0.wait().expect("the process ends");
             }
             let inside = format!("{place}{way}nsenter --net=\"{network}\" ip -o link show type macvlan");
-            let links = || shell(world.sandbox.host(), &inside);
+            let links = || shell(machine.sandbox.host(), &inside);
             assert!(links().contains("eth0"), "it is hidden there");
-            if kept != Keeper::Descriptor {
+            if kept != NamespaceHolder::Descriptor {
                 drop(mounts);
             }
-            let deleted = world.runtime(&list).del(&attachment);
+            let deleted = machine.runtime(&list).del(&attachment);
             deleted.expect_success();
             let said = deleted.step(super::plugin(kind)).stderr();
             let count = |begin: &str| said.lines().filter(|line| line.starts_with(begin)).count();
             assert_eq!(count("macvlan warn: the container has moved its interface on: "), 1, "{said}");
             // Other tests hide namespaces as well.
             assert_eq!(count("") - count("macvlan warn: not every network namespace"), 1, "{said}");
-            assert_eq!(world.leases(), [""; 0]);
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -149,12 +152,12 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
 #[test]
 fn del_says_that_it_cannot_see_a_namespace_that_is_covered_by_a_mount() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
         let script = format!("{PLACE}{MOVE}mount -t tmpfs t /run/k; {SLEEP}");
-        let _hider = Hider::start(&container, &script);
-        let deleted = world.runtime(&list).del(&attachment);
+        let _hider = HidingProcess::start(&container, &script);
+        let deleted = machine.runtime(&list).del(&attachment);
         deleted.expect_success();
         let said = deleted.step(super::plugin(kind)).stderr();
         assert!(said.contains("warn: not every network namespace of the machine can be searched: net:["), "{said}");
@@ -166,18 +169,18 @@ fn del_says_that_it_cannot_see_a_namespace_that_is_covered_by_a_mount() {
 fn gc_of_the_tool_keeps_a_container_that_lives_by_a_thread_alone() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
         let Some(reference) = reference::find("gc of what lives by a thread alone") else { return };
-        let world = World::new(kind);
-        let mut list = world.network(&json!({}));
+        let machine = MasterHost::new(kind);
+        let mut list = machine.network(&json!({}));
         list["cniVersion"] = json!("1.0.0");
         list["plugins"][0]["cniVersion"] = json!("1.0.0");
-        let container = world.sandbox.container("c1");
-        CniTool::new(&world.sandbox, &list).binaries(&reference.folder).add(&container).expect_success();
-        let hider = Hider::start(&container, &format!("exec python3 -c '{END_FIRST_THREAD}'"));
+        let container = machine.sandbox.container("c1");
+        CniTool::new(&machine.sandbox, &list).binaries(&reference.folder).add(&container).expect_success();
+        let hider = HidingProcess::start(&container, &format!("exec python3 -c '{END_FIRST_THREAD}'"));
         hider.wait_for_the_end_of_its_first_thread();
         container.remove();
-        let tool = Invocation::new(&world.sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND");
+        let tool = Invocation::new(&machine.sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND");
         let done = tool.arguments(&["gc", "--remove"]).run();
         assert_eq!(done.stdout(), "nothing is left over\n", "{done}");
-        assert_eq!(world.leases(), ["10.7.0.2"]);
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
     });
 }

@@ -5,22 +5,22 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Feature, Network, Outside};
 use serde_json::json;
 
-use super::{KINDS, UPLINK, World, assert_reaches, shell};
+use super::{KINDS, MasterHost, UPLINK, assert_reaches, shell};
 
 const INVALID: u64 = 7;
 
 #[test]
 fn the_master_may_be_called_by_an_alternative_name() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let long = "the-interface-that-leads-to-the-network";
         for name in [long, "short"] {
-            world.sandbox.sh(&format!("ip link property add dev {UPLINK} altname {name}"));
-            let list = world.network(&json!({"master": name}));
-            let (container, attachment) = world.attach(&list, "c1");
+            machine.sandbox.sh(&format!("ip link property add dev {UPLINK} altname {name}"));
+            let list = machine.network(&json!({"master": name}));
+            let (container, attachment) = machine.attach(&list, "c1");
             assert_reaches(&container, "10.7.0.1");
-            world.runtime(&list).check(&attachment).expect_success();
-            world.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).check(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
             container.remove();
         }
     });
@@ -29,21 +29,21 @@ fn the_master_may_be_called_by_an_alternative_name() {
 #[test]
 fn a_master_in_the_container_is_looked_for_there() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({"linkInContainer": true, "master": "inner0"}));
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({"linkInContainer": true, "master": "inner0"}));
+        let container = machine.sandbox.container("c1");
         let mut attachment = Attachment::new("c1", &container);
-        let error = world.runtime(&list).add(&mut attachment);
+        let error = machine.runtime(&list).add(&mut attachment);
         let error =
             error.expect_error(super::plugin(kind), INVALID, r#"failed to lookup master "inner0": Link not found"#);
         assert!(error.details.contains("container"), "{error:?}");
         container.sh("ip link add inner0 type veth peer name inner1");
         shell(&container, "ip link set inner0 mtu 1300 up; ip link set inner1 up");
-        world.runtime(&list).add(&mut attachment).expect_success();
+        machine.runtime(&list).add(&mut attachment).expect_success();
         let link = Network::observe(&container).link("eth0").cloned().expect("the link is there");
         assert_eq!((link.mtu, link.up), (1300, true));
-        world.runtime(&list).check(&attachment).expect_success();
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).check(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(!super::has_eth0(&container));
     });
 }
@@ -52,10 +52,10 @@ fn a_master_in_the_container_is_looked_for_there() {
 #[test]
 fn a_master_in_the_container_that_cannot_have_the_link_is_reported() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({"linkInContainer": true, "master": "lo"}));
-        let container = world.sandbox.container("c1");
-        let chain = world.runtime(&list).add(&mut Attachment::new("c1", &container));
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({"linkInContainer": true, "master": "lo"}));
+        let container = machine.sandbox.container("c1");
+        let chain = machine.runtime(&list).add(&mut Attachment::new("c1", &container));
         let text = format!("failed to create {}: invalid argument", super::plugin(kind));
         chain.expect_error(super::plugin(kind), 101, &text);
     });
@@ -84,17 +84,17 @@ fn without_a_name_it_is_the_first_default_route_that_leads_to_one() {
             ("IPv6 alone", "ip route del default".to_owned()),
         ];
         for_each(rows, |change| {
-            let world = World::new(kind);
-            shell(world.sandbox.host(), other);
-            shell(world.sandbox.host(), &change);
-            let list = world.network(&json!({"master": ""}));
-            let (container, attachment) = world.attach(&list, "c1");
+            let machine = MasterHost::new(kind);
+            shell(machine.sandbox.host(), other);
+            shell(machine.sandbox.host(), &change);
+            let list = machine.network(&json!({"master": ""}));
+            let (container, attachment) = machine.attach(&list, "c1");
             assert_reaches(&container, "10.7.0.1");
             // CHECK and DEL do not ask for it again.
-            shell(world.sandbox.host(), "ip route flush default; ip -6 route flush default");
-            world.runtime(&list).check(&attachment).expect_success();
-            world.runtime(&list).del(&attachment).expect_success();
-            world.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_error(
+            shell(machine.sandbox.host(), "ip route flush default; ip -6 route flush default");
+            machine.runtime(&list).check(&attachment).expect_success();
+            machine.runtime(&list).del(&attachment).expect_success();
+            machine.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_error(
                 super::plugin(kind),
                 INVALID,
                 "no default route interface found",

@@ -50,26 +50,26 @@ pub fn plugin(kind: Feature) -> &'static str {
 }
 
 /// A host with an uplink, and a router at its other end.
-pub struct World {
+pub struct MasterHost {
     pub sandbox: Sandbox,
     pub outside: Outside,
     pub kind: Feature,
 }
 
-impl World {
+impl MasterHost {
     pub fn new(kind: Feature) -> Self {
         let sandbox = Sandbox::new();
         let outside = sandbox.outside();
-        let world = Self { sandbox, outside, kind };
+        let machine = Self { sandbox, outside, kind };
         if kind == Feature::VlanLinks {
-            world.outside.ip(&[
-                &format!("link add link {} name {} type vlan id 5", Outside::LINK, world.wire()),
-                &format!("link set {} up", world.wire()),
+            machine.outside.ip(&[
+                &format!("link add link {} name {} type vlan id 5", Outside::LINK, machine.wire()),
+                &format!("link set {} up", machine.wire()),
             ]);
         }
-        let address = |address: &str| format!("address add {address} dev {}", world.wire());
-        world.outside.ip(&[&address("10.7.0.1/24"), &address("fd00:7::1/64 nodad")]);
-        world
+        let address = |address: &str| format!("address add {address} dev {}", machine.wire());
+        machine.outside.ip(&[&address("10.7.0.1/24"), &address("fd00:7::1/64 nodad")]);
+        machine
     }
 
     /// The router's link into the network of the containers.

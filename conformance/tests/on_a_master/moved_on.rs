@@ -11,7 +11,7 @@ use cni_conformance::wait::wait_until;
 use cni_conformance::{Attachment, Container, Feature, Invocation, Namespace, Network, Outcome, Verb};
 use serde_json::{Value, json};
 
-use super::{KINDS, LEASES, UPLINK, World, has_eth0, shell};
+use super::{KINDS, LEASES, MasterHost, UPLINK, has_eth0, shell};
 
 /// What a container does to hide the interface, besides.
 const DEEDS: [(&str, &str); 4] = [
@@ -28,8 +28,8 @@ struct Nested {
 }
 
 impl Nested {
-    fn of(world: &World) -> Self {
-        Self { nested: world.sandbox.container("nested"), deep: world.sandbox.container("deep") }
+    fn of(machine: &MasterHost) -> Self {
+        Self { nested: machine.sandbox.container("nested"), deep: machine.sandbox.container("deep") }
     }
 
     fn links(&self) -> String {
@@ -60,18 +60,18 @@ fn move_on(container: &Container, nested: &Nested, deed: &str) {
 fn del_removes_an_interface_that_the_container_has_moved_on() {
     on_kernels_with(KINDS, |kind| {
         for_each(DEEDS, |deed| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
-            let nested = Nested::of(&world);
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
+            let nested = Nested::of(&machine);
             move_on(&container, &nested, deed);
-            let deleted = world.runtime(&list).del(&attachment);
+            let deleted = machine.runtime(&list).del(&attachment);
             deleted.expect_success();
             assert_eq!(nested.links(), "");
             let said = deleted.step(super::plugin(kind)).stderr();
             assert!(said.contains("the container has moved its interface on: it is removed as "), "{said}");
-            world.runtime(&list).del(&attachment).expect_success();
-            assert_eq!(world.leases(), [""; 0]);
+            machine.runtime(&list).del(&attachment).expect_success();
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -81,16 +81,16 @@ fn del_removes_an_interface_that_the_container_has_moved_on() {
 fn del_removes_an_interface_that_was_moved_on_before_the_namespace_ended() {
     on_kernels_with(KINDS, |kind| {
         for_each([("the path of the ADD", false), ("a path to where it is", true)], |leads_there| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
-            let nested = Nested::of(&world);
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
+            let nested = Nested::of(&machine);
             move_on(&container, &nested, "true");
             container.remove();
             let request = if leads_there { attachment.netns(nested.nested.path()) } else { attachment };
-            world.runtime(&list).del(&request).expect_success();
+            machine.runtime(&list).del(&request).expect_success();
             assert_eq!(nested.links(), "");
-            assert_eq!(world.leases(), [""; 0]);
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -99,17 +99,17 @@ fn del_removes_an_interface_that_was_moved_on_before_the_namespace_ended() {
 #[test]
 fn del_removes_an_interface_that_was_moved_on_and_replaced() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        let nested = Nested::of(&world);
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let nested = Nested::of(&machine);
         let index = shell(&container, "ip -o link show eth0 | cut -d: -f1").trim().to_owned();
         move_on(&container, &nested, "ip link set eth0 address 02:00:00:00:00:77");
         shell(
             &container,
             &format!("ip link add in0 type veth peer name in1; ip link add eth0 link in0 index {index} type macvlan"),
         );
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert_eq!(nested.links(), "");
     });
 }
@@ -119,20 +119,20 @@ fn del_removes_an_interface_that_was_moved_on_and_replaced() {
 fn del_removes_an_interface_that_was_moved_on_and_replaced_by_a_sibling() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
         for_each([("by its path", true), ("by its number", false)], |has_path| {
-            let world = World::new(kind);
-            let list = world.network(&json!({}));
-            let (container, attachment) = world.attach(&list, "c1");
-            let nested = Nested::of(&world);
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let (container, attachment) = machine.attach(&list, "c1");
+            let nested = Nested::of(&machine);
             let index = shell(&container, "ip -o link show eth0 | cut -d: -f1").trim().to_owned();
             let make = |link: &str, name: &str| format!("ip link add link {link} {name} type {}", super::plugin(kind));
             shell(&container, &make("eth0", "tmp0"));
             move_on(&container, &nested, "true");
             shell(&container, &format!("{}; ip link del tmp0", make("tmp0", &format!("eth0 index {index}"))));
             let request = if has_path { attachment } else { attachment.netns("") };
-            world.runtime(&list).del(&request).expect_success();
+            machine.runtime(&list).del(&request).expect_success();
             assert_eq!(nested.links(), "");
             assert!(!has_eth0(&container));
-            assert_eq!(world.leases(), [""; 0]);
+            assert_eq!(machine.leases(), [""; 0]);
         });
     });
 }
@@ -141,29 +141,29 @@ fn del_removes_an_interface_that_was_moved_on_and_replaced_by_a_sibling() {
 #[test]
 fn del_leaves_the_interface_of_the_container_that_has_got_the_address() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let one = json!({"subnet": "10.7.0.0/24", "rangeStart": "10.7.0.2", "rangeEnd": "10.7.0.2"});
-        let list = world.network(&json!({"ipam": {"type": "host-local", "ranges": [[one]], "dataDir": LEASES}}));
-        let (container, attachment) = world.attach(&list, "c1");
+        let list = machine.network(&json!({"ipam": {"type": "host-local", "ranges": [[one]], "dataDir": LEASES}}));
+        let (container, attachment) = machine.attach(&list, "c1");
         shell(&container, "ip link del eth0");
-        host_local(&world, &list, Verb::Del, "c1").expect_success();
-        let neighbour = world.sandbox.container("c2");
-        host_local(&world, &list, Verb::Add, "c2").expect_success();
+        host_local(&machine, &list, Verb::Del, "c1").expect_success();
+        let neighbour = machine.sandbox.container("c2");
+        host_local(&machine, &list, Verb::Add, "c2").expect_success();
         let id = if kind == Feature::VlanLinks { "id 5" } else { "" };
         let kind = super::plugin(kind);
-        world.sandbox.host().sh(&format!("ip link add link {UPLINK} name eth0 netns c2 type {kind} {id}"));
+        machine.sandbox.host().sh(&format!("ip link add link {UPLINK} name eth0 netns c2 type {kind} {id}"));
         shell(&neighbour, "ip address add 10.7.0.2/24 dev eth0; ip link set eth0 up");
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(has_eth0(&neighbour));
-        assert_eq!(world.leases(), ["10.7.0.2"]);
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
     });
 }
 
 /// Calls the IPAM plugin of a network alone.
-fn host_local(world: &World, list: &Value, verb: Verb, container: &str) -> Outcome {
+fn host_local(machine: &MasterHost, list: &Value, verb: Verb, container: &str) -> Outcome {
     let config =
         json!({"cniVersion": "1.1.0", "name": "lan", "ipam": list["plugins"][0]["ipam"], "type": "host-local"});
-    let call = Invocation::new(&world.sandbox, "host-local", verb).config(&config);
+    let call = Invocation::new(&machine.sandbox, "host-local", verb).config(&config);
     call.container_id(container).netns(&format!("/run/netns/{container}")).run()
 }
 
@@ -171,7 +171,7 @@ fn host_local(world: &World, list: &Value, verb: Verb, container: &str) -> Outco
 #[test]
 fn del_leaves_the_interface_of_a_container_that_is_being_added() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let may_go_on = Path::new("/run/conformance/plugins/go");
         let wait = format!(
             "until [ $CNI_COMMAND.$CNI_CONTAINERID != ADD.c2 -o -e {} ]; do sleep 0.05; done",
@@ -179,10 +179,10 @@ fn del_leaves_the_interface_of_a_container_that_is_being_added() {
         );
         let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
         let path = super::with_script(&format!("{wait}\n[ $CNI_COMMAND != ADD ] || echo '{answer}'"));
-        let list = world.network(&json!({"ipam": {"type": "script"}, "mac": "02:00:00:00:00:77"}));
-        let container = world.sandbox.container("c1");
-        let neighbour = world.sandbox.container("c2");
-        let runtime = world.runtime(&list).env("CNI_PATH", &path);
+        let list = machine.network(&json!({"ipam": {"type": "script"}, "mac": "02:00:00:00:00:77"}));
+        let container = machine.sandbox.container("c1");
+        let neighbour = machine.sandbox.container("c2");
+        let runtime = machine.runtime(&list).env("CNI_PATH", &path);
         let mut attachment = Attachment::new("c1", &container);
         runtime.add(&mut attachment).expect_success();
         shell(&container, "ip link del eth0");
@@ -203,21 +203,21 @@ fn del_leaves_the_interface_of_a_container_that_is_being_added() {
 #[test]
 fn del_leaves_what_only_looks_like_an_interface_that_was_moved_on() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        let (neighbour, of_neighbour) = world.attach(&list, "c2");
-        let nested = Nested::of(&world);
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let (neighbour, of_neighbour) = machine.attach(&list, "c2");
+        let nested = Nested::of(&machine);
         let mac = shell(&container, "ip -o link show eth0 | sed 's,.*link/ether \\([^ ]*\\).*,\\1,'").trim().to_owned();
         shell(&container, "ip link del eth0");
         shell(&nested.nested, "ip link add in0 type veth peer name in1");
         shell(&nested.nested, &format!("ip link add eth0 link in0 address {mac} type macvlan"));
         shell(&nested.nested, "ip address add 10.7.0.2/24 dev eth0");
         shell(&neighbour, "ip address add 10.7.0.2/32 dev eth0");
-        world.runtime(&list).del(&attachment).expect_success();
+        machine.runtime(&list).del(&attachment).expect_success();
         assert!(has_eth0(&nested.nested) && has_eth0(&neighbour));
-        world.runtime(&list).check(&of_neighbour).expect_success();
-        assert_eq!(world.leases(), ["10.7.0.3"]);
+        machine.runtime(&list).check(&of_neighbour).expect_success();
+        assert_eq!(machine.leases(), ["10.7.0.3"]);
     });
 }
 
@@ -225,31 +225,31 @@ fn del_leaves_what_only_looks_like_an_interface_that_was_moved_on() {
 #[test]
 fn gc_removes_the_interface_before_its_address_is_released() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        world.runtime(&list).gc(&[&attachment]).expect_success();
-        world.runtime(&list).check(&attachment).expect_success();
-        world.runtime(&list).gc(&[]).expect_success();
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        machine.runtime(&list).gc(&[&attachment]).expect_success();
+        machine.runtime(&list).check(&attachment).expect_success();
+        machine.runtime(&list).gc(&[]).expect_success();
         assert!(!has_eth0(&container), "its namespace lives");
-        assert_eq!(world.leases(), [""; 0]);
-        world.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_success();
+        assert_eq!(machine.leases(), [""; 0]);
+        machine.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_success();
     });
 }
 
 #[test]
 fn gc_removes_an_interface_that_the_container_has_moved_on() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        let nested = Nested::of(&world);
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let nested = Nested::of(&machine);
         move_on(&container, &nested, "true");
-        world.runtime(&list).gc(&[&attachment]).expect_success();
+        machine.runtime(&list).gc(&[&attachment]).expect_success();
         assert!(has_eth0(&nested.nested), "it is valid");
-        world.runtime(&list).gc(&[]).expect_success();
+        machine.runtime(&list).gc(&[]).expect_success();
         assert_eq!(nested.links(), "");
-        assert_eq!(world.leases(), [""; 0]);
+        assert_eq!(machine.leases(), [""; 0]);
     });
 }
 
@@ -257,20 +257,20 @@ fn gc_removes_an_interface_that_the_container_has_moved_on() {
 #[test]
 fn gc_keeps_the_address_of_an_interface_that_may_be_out_of_sight() {
     on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, _) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, _) = machine.attach(&list, "c1");
         shell(&container, "ip link del eth0");
-        world.sandbox.sh("mount -t proc -o hidepid=2 proc /proc");
-        let failed = world.runtime(&list).gc(&[]);
+        machine.sandbox.sh("mount -t proc -o hidepid=2 proc /proc");
+        let failed = machine.runtime(&list).gc(&[]);
         let error = failed.step(super::plugin(kind)).error();
         assert_eq!(
             (error.code, error.msg.as_str()),
             (11, "the interface eth0 of c1 may be in a network namespace that cannot be searched")
         );
-        assert_eq!(world.leases(), ["10.7.0.2"]);
+        assert_eq!(machine.leases(), ["10.7.0.2"]);
         container.remove();
-        world.runtime(&list).gc(&[]).expect_success();
-        assert_eq!(world.leases(), [""; 0]);
+        machine.runtime(&list).gc(&[]).expect_success();
+        assert_eq!(machine.leases(), [""; 0]);
     });
 }

@@ -6,7 +6,7 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Feature, Runtime, binaries};
 use serde_json::{Value, json};
 
-use super::{KINDS, World, contents, has_eth0, plugin};
+use super::{KINDS, MasterHost, contents, has_eth0, plugin};
 
 /// The folder of the reference's plugins; none where nobody has installed them.
 fn reference() -> Option<PathBuf> {
@@ -26,9 +26,9 @@ fn keys(kind: Feature) -> Vec<Value> {
     }
 }
 
-/// A world, its list in a version that the reference knows, and both folders of plugins, the one that adds first.
+/// A machine, its list in a version that the reference knows, and both folders of plugins, the one that adds first.
 struct Sides {
-    world: World,
+    machine: MasterHost,
     list: Value,
     adds: PathBuf,
     deletes: PathBuf,
@@ -36,12 +36,12 @@ struct Sides {
 
 impl Sides {
     fn runtime(&self, folder: &Path) -> Runtime<'_> {
-        self.world.runtime(&self.list).binaries(folder)
+        self.machine.runtime(&self.list).binaries(folder)
     }
 
     /// What one side makes of the container, and prints; then the other one checks and deletes it.
     fn live(&self) -> (String, Value) {
-        let container = self.world.sandbox.container("c1");
+        let container = self.machine.sandbox.container("c1");
         let mut attachment = Attachment::new("c1", &container);
         self.runtime(&self.adds).add(&mut attachment).expect_success();
         let made = (normal(&contents(&container)), attachment.result.clone().expect("a result"));
@@ -50,7 +50,7 @@ impl Sides {
         }
         self.runtime(&self.deletes).del(&attachment).expect_success();
         assert!(!has_eth0(&container), "{} did not delete the link", self.deletes.display());
-        assert_eq!(self.world.leases(), [""; 0]);
+        assert_eq!(self.machine.leases(), [""; 0]);
         made
     }
 }
@@ -86,12 +86,12 @@ fn either_side_makes_the_same_and_takes_over_from_the_other() {
         };
         for keys in keys(kind) {
             let sides = |adds: &Path, deletes: &Path| {
-                let world = World::new(kind);
-                let mut list = world.network(&keys);
+                let machine = MasterHost::new(kind);
+                let mut list = machine.network(&keys);
                 list["cniVersion"] = json!("1.0.0");
                 // CHECK of v1.1.1 does not know that another route without a router was given the gateway.
                 list["plugins"][0]["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}]);
-                Sides { world, list, adds: adds.to_owned(), deletes: deletes.to_owned() }
+                Sides { machine, list, adds: adds.to_owned(), deletes: deletes.to_owned() }
             };
             let (theirs, said) = sides(&reference, &binaries::under_test()).live();
             let (ours, printed) = sides(&binaries::under_test(), &reference).live();

@@ -5,31 +5,31 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Container, Feature, Invocation, Verb};
 use serde_json::{Value, json};
 
-use super::{KINDS, UPLINK, World, calls, contents, plugin, shell, with_script};
+use super::{KINDS, MasterHost, UPLINK, calls, contents, plugin, shell, with_script};
 
 const INVALID: u64 = 7;
 const CONFLICT: u64 = 103;
 
 /// Requires that an ADD fails so, and leaves nothing.
 #[track_caller]
-fn assert_refused(world: &World, container: &Container, list: &Value, code: u64, text: &str) {
+fn assert_refused(machine: &MasterHost, container: &Container, list: &Value, code: u64, text: &str) {
     let before = contents(container);
     let mut attachment = Attachment::new("c1", container);
-    world.runtime(list).add(&mut attachment).expect_error(plugin(world.kind), code, text);
+    machine.runtime(list).add(&mut attachment).expect_error(plugin(machine.kind), code, text);
     assert_eq!(contents(container), before);
-    assert_eq!(world.leases(), [""; 0]);
+    assert_eq!(machine.leases(), [""; 0]);
 }
 
 #[test]
 fn a_master_that_is_not_there_or_an_mtu_beyond_its_own_is_refused() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
         let none = r#"failed to lookup master "none": Link not found"#;
-        assert_refused(&world, &container, &world.network(&json!({"master": "none"})), INVALID, none);
+        assert_refused(&machine, &container, &machine.network(&json!({"master": "none"})), INVALID, none);
         for mtu in if kind == Feature::IpvlanLinks { vec![] } else { vec![1501, -100] } {
             let text = format!("invalid MTU {mtu}, must be [0, master MTU(1500)]");
-            assert_refused(&world, &container, &world.network(&json!({"mtu": mtu})), INVALID, &text);
+            assert_refused(&machine, &container, &machine.network(&json!({"mtu": mtu})), INVALID, &text);
         }
     });
 }
@@ -37,11 +37,11 @@ fn a_master_that_is_not_there_or_an_mtu_beyond_its_own_is_refused() {
 #[test]
 fn a_name_that_an_interface_has_is_refused_and_the_interface_stays() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
         container.sh("ip link add eth0 type veth peer name peer");
         let text = format!("failed to create {}: file exists", plugin(kind));
-        assert_refused(&world, &container, &world.network(&json!({})), CONFLICT, &text);
+        assert_refused(&machine, &container, &machine.network(&json!({})), CONFLICT, &text);
     });
 }
 
@@ -49,10 +49,10 @@ fn a_name_that_an_interface_has_is_refused_and_the_interface_stays() {
 #[test]
 fn a_master_that_is_taken_is_refused_with_what_has_it() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
-        shell(world.sandbox.host(), &format!("ip link add br0 type bridge; ip link set {UPLINK} master br0"));
-        let error = world.runtime(&world.network(&json!({}))).add(&mut Attachment::new("c1", &container));
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
+        shell(machine.sandbox.host(), &format!("ip link add br0 type bridge; ip link set {UPLINK} master br0"));
+        let error = machine.runtime(&machine.network(&json!({}))).add(&mut Attachment::new("c1", &container));
         let text = format!("failed to create {}: device or resource busy", plugin(kind));
         let error = error.expect_error(plugin(kind), CONFLICT, &text);
         assert!(error.details.contains(&format!("{UPLINK} is a port of a bridge")), "{error:?}");
@@ -85,13 +85,13 @@ fn an_unusable_answer_of_ipam_leaves_nothing() {
             ),
         ];
         for_each(rows.map(|(name, answer, text)| (name, (answer, text))), |(answer, text)| {
-            let world = World::new(kind);
-            let container = world.sandbox.container("c1");
+            let machine = MasterHost::new(kind);
+            let container = machine.sandbox.container("c1");
             let before = contents(&container);
             let path = with_script(&format!("[ $CNI_COMMAND = DEL ] || echo '{answer}'"));
             let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin(kind), "master": UPLINK, "ipam": {"type": "script"}});
             let add =
-                Invocation::new(&world.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
+                Invocation::new(&machine.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
             let error = add.path(&path).config(&config).run().error();
             assert!(error.msg.contains(text), "{error:?}");
             // The link is there when the IPAM plugin is asked, and gone when the address is given back.
@@ -105,15 +105,15 @@ fn an_unusable_answer_of_ipam_leaves_nothing() {
 #[test]
 fn an_error_of_ipam_keeps_its_code() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
         let before = contents(&container);
         let path =
             with_script(r#"echo '{"cniVersion":"1.0.0","code":102,"msg":"full","details":"none left"}'; exit 1"#);
-        let mut config = world.network(&json!({"ipam": {"type": "script"}}))["plugins"][0].clone();
+        let mut config = machine.network(&json!({"ipam": {"type": "script"}}))["plugins"][0].clone();
         config["cniVersion"] = json!("1.0.0");
         config["name"] = json!("lan");
-        let add = Invocation::new(&world.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
+        let add = Invocation::new(&machine.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
         let error = add.path(&path).config(&config).run().expect_error(102, "full");
         assert!(error.details.contains("none left"), "{error:?}");
         assert_eq!(contents(&container), before);
@@ -124,16 +124,16 @@ fn an_error_of_ipam_keeps_its_code() {
 #[test]
 fn a_result_that_cannot_be_written_leaves_nothing() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let container = world.sandbox.container("c1");
+        let machine = MasterHost::new(kind);
+        let container = machine.sandbox.container("c1");
         let before = contents(&container);
         let attachment = Attachment::new("c1", &container);
-        let list = world.network(&json!({}));
-        let add = world.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
+        let list = machine.network(&json!({}));
+        let add = machine.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
         let outcome = add.launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
         assert_eq!(outcome.code(), Some(1), "{outcome}");
         assert_eq!(contents(&container), before);
-        assert_eq!(world.leases(), [""; 0]);
+        assert_eq!(machine.leases(), [""; 0]);
     });
 }
 
@@ -141,10 +141,10 @@ fn a_result_that_cannot_be_written_leaves_nothing() {
 #[test]
 fn an_address_that_another_host_has_is_found_out() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
+        let machine = MasterHost::new(kind);
         let addresses = json!([{"address": "fd00:7::1/64"}]);
-        let list = world.network(&json!({"ipam": {"type": "static", "addresses": addresses}}));
-        let container = world.sandbox.container("c1");
-        assert_refused(&world, &container, &list, CONFLICT, "DADFAILED");
+        let list = machine.network(&json!({"ipam": {"type": "static", "addresses": addresses}}));
+        let container = machine.sandbox.container("c1");
+        assert_refused(&machine, &container, &list, CONFLICT, "DADFAILED");
     });
 }

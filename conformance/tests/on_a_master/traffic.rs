@@ -5,24 +5,25 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Feature, Outside};
 use serde_json::json;
 
-use super::{KINDS, NEVER, World, assert_reaches, of_both_families};
+use super::{KINDS, MasterHost, NEVER, assert_reaches, of_both_families};
 
 #[test]
 fn containers_reach_the_network_and_each_other_by_both_families() {
     on_kernels_with(KINDS, |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({"ipam": of_both_families()}));
-        let (first, _) = world.attach(&list, "c1");
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({"ipam": of_both_families()}));
+        let (first, _) = machine.attach(&list, "c1");
         for target in ["10.7.0.1", "fd00:7::1"] {
             assert_reaches(&first, target);
         }
-        if let Some((second, targets)) = beside(kind).then(|| (world.attach(&list, "c2").0, ["10.7.0.2", "fd00:7::2"]))
+        if let Some((second, targets)) =
+            beside(kind).then(|| (machine.attach(&list, "c2").0, ["10.7.0.2", "fd00:7::2"]))
         {
             targets.into_iter().for_each(|target| assert_reaches(&second, target));
         }
         let target = "10.7.0.2".parse().expect("an address");
-        assert!(!ping(world.sandbox.host(), target, NEVER), "the host has a way to its own containers");
-        assert_reaches(&world.outside, "10.7.0.2");
+        assert!(!ping(machine.sandbox.host(), target, NEVER), "the host has a way to its own containers");
+        assert_reaches(&machine.outside, "10.7.0.2");
     });
 }
 
@@ -40,12 +41,12 @@ fn beside(kind: Feature) -> bool {
 #[test]
 fn neighbours_learn_of_a_new_owner_of_an_address() {
     on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        world
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        machine
             .outside
             .sh(&format!("ip neighbour replace 10.7.0.2 lladdr 02:00:00:00:00:99 dev {} nud stale", Outside::LINK));
-        world.attach(&list, "c1");
-        assert_reaches(&world.outside, "10.7.0.2");
+        machine.attach(&list, "c1");
+        assert_reaches(&machine.outside, "10.7.0.2");
     });
 }

@@ -10,14 +10,14 @@ use crate::ptp::setup::{V4, V6, host_end, left_nothing_since, network, state, wi
 
 /// What else goes away.
 #[derive(Clone, Copy)]
-enum Gone {
+enum Missing {
     OneOfAll(Loss),
     HostEnd,
     /// The key, and the namespace.
     Masquerade,
 }
 
-impl Gone {
+impl Missing {
     fn strike(self, host: &mut ListHost, container: &Container, request: Attachment) -> Attachment {
         match self {
             Self::OneOfAll(loss) => return loss.strike(container, request),
@@ -33,9 +33,9 @@ impl Gone {
 
 #[test]
 fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
-    let all = Loss::ALL.into_iter().map(|loss| (loss.to_string(), Gone::OneOfAll(loss)));
-    let own = [("the host's end", Gone::HostEnd), ("the key of the masquerade", Gone::Masquerade)];
-    let cases: Vec<(String, Gone)> = all.chain(own.map(|(name, gone)| (name.to_owned(), gone))).collect();
+    let all = Loss::ALL.into_iter().map(|loss| (loss.to_string(), Missing::OneOfAll(loss)));
+    let own = [("the host's end", Missing::HostEnd), ("the key of the masquerade", Missing::Masquerade)];
+    let cases: Vec<(String, Missing)> = all.chain(own.map(|(name, gone)| (name.to_owned(), gone))).collect();
     for backend in ["iptables", "nftables"] {
         for_each(cases.iter().map(|(name, gone)| (format!("{backend}, {name}"), *gone)), |gone| {
             let mut host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));

@@ -32,9 +32,9 @@ while True:
 "#;
 
 /// A program that has a device open, until this is dropped.
-struct Machine(Child);
+struct OpenDevice(Child);
 
-impl Machine {
+impl OpenDevice {
     fn start(container: &str, own: &str, other: &str) -> Self {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", container, "python3", "-c", CABLE, "eth0", own, other]);
@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for OpenDevice {
     fn drop(&mut self) {
         self.0.kill().and_then(|()| self.0.wait()).map(drop).expect("a child that can be killed");
     }
@@ -61,7 +61,7 @@ fn two_containers_reach_each_other_by_a_cable_between_their_devices() {
     let (two, _) = other.add("two");
     let [a, b] = ["/run/conformance/a", "/run/conformance/b"];
     assert!(!Network::observe(&one).links.is_empty());
-    let _machines = [Machine::start("one", a, b), Machine::start("two", b, a)];
+    let _machines = [OpenDevice::start("one", a, b), OpenDevice::start("two", b, a)];
     for (from, target) in [(&one, "10.1.2.2"), (&two, "10.1.2.1"), (&one, "fd00:1::2"), (&two, "fd00:1::1")] {
         ping_until_answered(from, target.parse().expect("an address"), PATIENCE);
     }

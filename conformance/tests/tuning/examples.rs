@@ -17,28 +17,28 @@ const NERDCTL: &str = r#"{"cniVersion":"1.0.0","name":"bridge","nerdctlID":"17f2
 const MAC: &str = "92:d0:c6:0a:29:33";
 
 /// A runtime's list, what it sends in `CNI_ARGS`, and the gateway of its network.
-struct Client {
+struct RuntimeList {
     list: Value,
     args: String,
     gateway: IpAddr,
 }
 
-fn podman(more: &str) -> Client {
+fn podman(more: &str) -> RuntimeList {
     let args = format!("IgnoreUnknown=1;K8S_POD_NAME=web{more}");
-    Client { list: serde_json::from_str(PODMAN).expect("JSON"), args, gateway: [10, 88, 0, 1].into() }
+    RuntimeList { list: serde_json::from_str(PODMAN).expect("JSON"), args, gateway: [10, 88, 0, 1].into() }
 }
 
-fn nerdctl(more: &str) -> Client {
+fn nerdctl(more: &str) -> RuntimeList {
     let args = format!("IgnoreUnknown=1;NERDCTL_CNI_DHCP_HOSTNAME=web{more}");
-    Client { list: serde_json::from_str(NERDCTL).expect("JSON"), args, gateway: [10, 4, 0, 1].into() }
+    RuntimeList { list: serde_json::from_str(NERDCTL).expect("JSON"), args, gateway: [10, 4, 0, 1].into() }
 }
 
 /// ADD, CHECK and DEL of one container; DEL gets this namespace.
-fn lives(client: &Client, mac: Option<&str>, del: impl Fn(&str) -> String) {
+fn lives(written: &RuntimeList, mac: Option<&str>, del: impl Fn(&str) -> String) {
     let sandbox = Sandbox::new();
     // What all containers of the network share is there before.
     let neighbour = sandbox.container("neighbour");
-    let runtime = Runtime::new(&sandbox, client.list.clone());
+    let runtime = Runtime::new(&sandbox, written.list.clone());
     let ports = [PortMapping::new(9090, 80, "tcp")];
     let mut other = Attachment::new("neighbour", &neighbour).ports(&ports, Spelling::Go);
     other.args = "IgnoreUnknown=1;MAC=92:d0:c6:0a:29:34".to_owned();
@@ -46,14 +46,14 @@ fn lives(client: &Client, mac: Option<&str>, del: impl Fn(&str) -> String) {
     let before = State::of_host(&sandbox);
     let container = sandbox.container("c1");
     let ports = [PortMapping::new(8080, 80, "tcp")];
-    let mut attachment = Attachment::new("c1", &container).ports(&ports, Spelling::Go).args(&client.args);
+    let mut attachment = Attachment::new("c1", &container).ports(&ports, Spelling::Go).args(&written.args);
     let result = runtime.add(&mut attachment).result();
     let found = Network::observe(&container).link("eth0").expect("eth0").mac.clone();
     assert_eq!(found, mac.unwrap_or(&found));
     let sandboxed = |interface: &&Value| interface["sandbox"].as_str().is_some_and(|path| !path.is_empty());
     let told: Vec<&Value> = result["interfaces"].as_array().expect("interfaces").iter().filter(sandboxed).collect();
     assert_eq!((told.len(), &told[0]["mac"]), (1, &json!(found)), "what podman reads: {result}");
-    assert!(ping(&container, client.gateway, Duration::from_secs(2)), "{} answers", client.gateway);
+    assert!(ping(&container, written.gateway, Duration::from_secs(2)), "{} answers", written.gateway);
     runtime.check(&attachment).expect_success();
     attachment.netns = del(container.path());
     runtime.del(&attachment).expect_success();
@@ -81,11 +81,11 @@ fn nerdctls_default_list_works_with_and_without_a_mac() {
 /// nerdctl calls DEL before the first ADD, too.
 #[test]
 fn a_del_before_the_first_add_finds_nothing_and_succeeds() {
-    for client in [podman(""), nerdctl("")] {
+    for written in [podman(""), nerdctl("")] {
         let sandbox = Sandbox::new();
         let container = sandbox.container("c1");
-        let attachment = Attachment::new("c1", &container).args(&client.args).netns("");
-        Runtime::new(&sandbox, client.list).del(&attachment).expect_success();
+        let attachment = Attachment::new("c1", &container).args(&written.args).netns("");
+        Runtime::new(&sandbox, written.list).del(&attachment).expect_success();
     }
 }
 

@@ -12,9 +12,9 @@ use cni_conformance::{Attachment, ChainedHost, Feature, Invocation, Loss, Networ
 use serde_json::{Value, json};
 
 /// A host, and a container `c1` with two interfaces.
-struct Machine(ChainedHost);
+struct VrfHost(ChainedHost);
 
-impl Deref for Machine {
+impl Deref for VrfHost {
     type Target = ChainedHost;
 
     fn deref(&self) -> &ChainedHost {
@@ -22,7 +22,7 @@ impl Deref for Machine {
     }
 }
 
-impl Machine {
+impl VrfHost {
     fn new() -> Self {
         let machine = Self(ChainedHost::new("vrf", "c1").about("net1"));
         machine.sandbox.host().ip(&[
@@ -95,7 +95,7 @@ const MOVED: [&str; 3] =
 #[test]
 fn the_interface_moves_with_its_addresses_and_routes() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.succeeds(&[Add, Check], "net1");
         assert!(machine.is_under("net1", "red"));
         assert_eq!(machine.routes("1"), MOVED);
@@ -111,7 +111,7 @@ fn the_interface_moves_with_its_addresses_and_routes() {
 #[test]
 fn two_vrfs_do_not_see_each_other() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.inside("ip address add 10.91.0.3/24 dev net2");
         machine.sandbox.sh("ip address add 10.91.0.1/24 dev host1");
         machine.succeeds(&[Add], "net1");
@@ -125,7 +125,7 @@ fn two_vrfs_do_not_see_each_other() {
 #[test]
 fn del_brings_the_routes_back() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         let before = machine.routes("main");
         machine.succeeds(&[Add, Del, Del], "net1");
         assert_eq!((machine.routes("main"), machine.links().contains("red")), (before, false));
@@ -135,7 +135,7 @@ fn del_brings_the_routes_back() {
 #[test]
 fn the_vrf_goes_with_its_last_interface() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.succeeds(&[Add], "net1");
         machine.succeeds(&[Add, Check], "net2");
         machine.succeeds(&[Del, Del], "net1");
@@ -147,7 +147,7 @@ fn the_vrf_goes_with_its_last_interface() {
 #[test]
 fn add_can_be_repeated() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.succeeds(&[Add, Add, Check], "net1");
         assert_eq!(machine.routes("1"), MOVED);
     });
@@ -156,7 +156,7 @@ fn add_can_be_repeated() {
 #[test]
 fn a_vrf_that_is_down_is_set_up() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.succeeds(&[Add], "net1");
         machine.inside("ip link set red down");
         let error = machine.call(Check, "net1", &json!({})).run().error();
@@ -168,7 +168,7 @@ fn a_vrf_that_is_down_is_set_up() {
 #[test]
 fn tables_in_use_are_not_chosen() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.inside("ip route add 10.7.0.0/16 dev net2 table 1");
         machine.inside("ip rule add from 10.7.0.1 lookup 2");
         machine.succeeds(&[Add], "net1");
@@ -179,7 +179,7 @@ fn tables_in_use_are_not_chosen() {
 #[test]
 fn a_failed_add_leaves_nothing() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.inside("ip link add br0 type bridge");
         machine.inside("ip link set net2 master br0");
         let before = (machine.links(), machine.routes("main"));
@@ -203,7 +203,7 @@ fn a_failed_add_leaves_nothing() {
 #[test]
 fn del_leaves_other_masters_and_needs_no_interface() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.succeeds(&[Add], "net1");
         machine.inside("ip link add br0 type bridge");
         machine.inside("ip link set net2 master br0");
@@ -224,7 +224,7 @@ fn del_leaves_other_masters_and_needs_no_interface() {
 fn del_removes_a_vrf_under_any_name_that_the_kernel_allows() {
     on_a_kernel_with(Feature::VrfLinks, || {
         for_each(ODD_NAMES, |name| {
-            let machine = Machine::new();
+            let machine = VrfHost::new();
             machine.succeeds(&[Add], "net1");
             odd_names::rename(&machine.container, "red", name);
             machine.succeeds(&[Del], "net1");
@@ -237,7 +237,7 @@ fn del_removes_a_vrf_under_any_name_that_the_kernel_allows() {
 fn whatever_was_lost_del_succeeds_twice_and_leaves_no_vrf() {
     on_a_kernel_with(Feature::VrfLinks, || {
         for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
-            let machine = Machine::new();
+            let machine = VrfHost::new();
             machine.succeeds(&[Add], "net1");
             let del = machine.del_after(loss, &red());
             for _ in 0..2 {
@@ -254,13 +254,13 @@ fn whatever_was_lost_del_succeeds_twice_and_leaves_no_vrf() {
 #[test]
 fn del_takes_away_what_a_killed_add_made() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let then = |machine: &Machine, before: &(String, Vec<String>)| {
+        let then = |machine: &VrfHost, before: &(String, Vec<String>)| {
             machine.call(Del, "net1", &json!({"prevResult": null})).run().expect_success();
             assert_eq!(machine.state(), *before);
             assert!(!machine.inside("ip -o link show dev net1").contains(" master "));
             machine.succeeds(&[Add, Check, Del], "net1");
         };
-        killed::at_each_moment(8, Machine::new, |machine| machine.call(Add, "net1", &json!({})), Machine::state, then);
+        killed::at_each_moment(8, VrfHost::new, |machine| machine.call(Add, "net1", &json!({})), VrfHost::state, then);
     });
 }
 
@@ -268,7 +268,7 @@ fn del_takes_away_what_a_killed_add_made() {
 #[test]
 fn an_add_is_rolled_back_whichever_call_fails() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         // Nobody waits for other owners of the addresses, a second each time.
         machine.inside("sysctl -qw net.ipv6.conf.net1.accept_dad=0");
         let all = || (machine.state(), machine.routes("main"));
@@ -294,7 +294,7 @@ fn an_add_is_rolled_back_whichever_call_fails() {
 #[test]
 fn whatever_call_of_del_fails_the_next_one_succeeds_and_the_routes_are_restored() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let machine = Machine::new();
+        let machine = VrfHost::new();
         machine.inside("sysctl -qw net.ipv6.conf.net1.accept_dad=0");
         let all = || (machine.links(), machine.routes("main"));
         let before = all();

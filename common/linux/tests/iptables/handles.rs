@@ -9,7 +9,7 @@ use cni_core::family::Family;
 use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
 use proptest::prelude::*;
 
-use super::host::{Flavour, Host, on};
+use super::host::{Flavour, FlavourHost, on};
 use super::wanted::{accept, portmap, refuse, unmap};
 
 /// So many rules of others are in each chain from the start that it is long.
@@ -93,11 +93,11 @@ fn damage(how: Damage, old: &[(PathBuf, PathBuf)]) {
 /// What is seen after an event: what was answered, and both tables.
 type Seen = (String, Vec<String>, Vec<String>);
 
-fn both(host: &Host, n: u16) -> [IptablesRuleset; 2] {
+fn both(host: &FlavourHost, n: u16) -> [IptablesRuleset; 2] {
     [accept(host.family, n), portmap(host.family, n)]
 }
 
-fn happen(host: &Host, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
+fn happen(host: &FlavourHost, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
     let (family, mut tables) = (host.family, host.tables());
     match event {
         Event::Accept(n) => format!("{:?}", ensure(&mut tables, &accept(family, *n)).map(|undo| undo.is_some())),
@@ -123,7 +123,7 @@ fn happen(host: &Host, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
 }
 
 /// A host on which the chains are long, after some events.
-fn history(host: &Host, events: &[Event]) -> Vec<Seen> {
+fn history(host: &FlavourHost, events: &[Event]) -> Vec<Seen> {
     fill(host);
     let old = links();
     assert_eq!(host.flavour == Flavour::Nft, old.is_empty(), "only netlink uses handles");
@@ -132,7 +132,7 @@ fn history(host: &Host, events: &[Event]) -> Vec<Seen> {
 }
 
 /// Containers that nothing happens to.
-fn fill(host: &Host) {
+fn fill(host: &FlavourHost) {
     let (family, mut tables) = (host.family, host.tables());
     for n in (CONTAINERS + 1..).take(OTHERS) {
         ensure(&mut tables, &accept(family, n)).expect("accepted");

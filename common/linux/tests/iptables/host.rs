@@ -97,31 +97,31 @@ impl Iptables for FlavourIptables {
 }
 
 /// The namespaces of the calling thread, with one flavour of iptables.
-pub struct Host {
+pub struct FlavourHost {
     pub flavour: Flavour,
     pub family: Family,
     programs: TempDir,
 }
 
 /// Runs a test on a new host of every kind.
-pub fn everywhere(test: impl Fn(&Host) + Sync) {
+pub fn everywhere(test: impl Fn(&FlavourHost) + Sync) {
     on(Flavour::Nft, &test);
     on(Flavour::Native, &test);
     on(Flavour::Legacy, &test);
 }
 
 /// Runs a test on a new host of one flavour, for each family. The namespaces end with their thread.
-pub fn on(flavour: Flavour, test: impl Fn(&Host) + Sync) {
+pub fn on(flavour: Flavour, test: impl Fn(&FlavourHost) + Sync) {
     for family in Family::ALL {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name(format!("{flavour:?}-{family}"));
-            let running = thread.spawn_scoped(scope, || test(&Host::enter(flavour, family)));
+            let running = thread.spawn_scoped(scope, || test(&FlavourHost::enter(flavour, family)));
             running.expect("a thread").join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     }
 }
 
-impl Host {
+impl FlavourHost {
     fn enter(flavour: Flavour, family: Family) -> Self {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("new namespaces; this test needs root");
         let none = None::<&str>;

@@ -22,7 +22,7 @@ use cni_netfilter::iptables::{
 };
 use nix::sched::{CloneFlags, unshare};
 
-use host::{Flavour, FlavourIptables, Host, everywhere, on, run};
+use host::{Flavour, FlavourHost, FlavourIptables, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, redirecting, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.
@@ -239,7 +239,7 @@ fn removing_what_is_not_there_succeeds_and_makes_nothing() {
 }
 
 /// With nf_tables not even a table may be there; legacy makes its empty tables for any reader.
-fn assert_untouched(host: &Host) {
+fn assert_untouched(host: &FlavourHost) {
     match host.flavour {
         Flavour::Nft | Flavour::Native => assert_eq!(run("nft list ruleset"), ""),
         Flavour::Legacy => assert_eq!((host.dump("nat"), host.dump("filter")), (Vec::new(), Vec::new())),
@@ -276,7 +276,7 @@ fn a_look_names_what_is_missing_and_writes_nothing() {
     });
 }
 
-fn delete(tables: &mut FlavourIptables, host: &Host, rule: &IptablesRule) {
+fn delete(tables: &mut FlavourIptables, host: &FlavourHost, rule: &IptablesRule) {
     let ops = vec![BatchLine::Delete(rule.clone())];
     tables.commit(&Batch { family: host.family, table: IptablesTable::Nat, ops }).expect("deleted");
 }

@@ -5,7 +5,7 @@ use std::thread;
 use cni_conformance::Sandbox;
 use serde_json::{Value, json};
 
-use crate::admin::repair::{Backend, Guest, repair_with, shell, words};
+use crate::admin::repair::{Backend, RepairedContainer, repair_with, shell, words};
 
 /// A network beside that of the list, with a bridge of its own.
 fn another(list: &Value) -> Value {
@@ -29,11 +29,11 @@ fn repairs_at_once_do_not_wait_for_each_other() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let lists = [another(&list), list];
-    let guest = |number: u16| {
+    let attached = |number: u16| {
         let list = &lists[usize::from(number % 2)];
-        Guest::add(&sandbox, list, &format!("guest-{number}"), 8080 + number)
+        RepairedContainer::add(&sandbox, list, &format!("guest-{number}"), 8080 + number)
     };
-    let guests: Vec<Guest<'_>> = (0..8).map(guest).collect();
+    let guests: Vec<RepairedContainer<'_>> = (0..8).map(attached).collect();
     let folders = [("/run/one", "another-*"), ("/run/two", "nomad-*")];
     for (folder, names) in folders {
         cache_with_first(&sandbox, folder, names);
@@ -50,6 +50,6 @@ fn repairs_at_once_do_not_wait_for_each_other() {
             let is_expected = |word: &&str| ["repaired", "nothing missing"].contains(word);
             assert!(words(&outcome).iter().all(is_expected), "turn {turn}: {outcome}");
         }
-        guests.iter().for_each(Guest::check);
+        guests.iter().for_each(RepairedContainer::check);
     }
 }

@@ -13,7 +13,7 @@ use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb, script
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
-use crate::admin::repair::{Backend, Guest, assert_said, repair, repair_with, shell, words};
+use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, repair_with, shell, words};
 
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
@@ -37,10 +37,10 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
     let sandbox = Backend::Legacy.sandbox();
     let mut list = Backend::Legacy.list();
     list["plugins"][1]["macspoofchk"] = false.into();
-    let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
     let alone = rules(&sandbox);
     let known = cache();
-    let guest = Guest::add(&sandbox, &list, "second", 8081);
+    let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
     let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
     assert_ne!(rules(&sandbox), alone);
     for program in ["iptables", "ip6tables"] {
@@ -67,7 +67,7 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
     assert!(repaired.stdout().contains(why), "{repaired}");
     assert_eq!(rules(&sandbox), alone);
     neighbour.check();
-    assert!(!guest.is_whole());
+    assert!(!attached.is_whole());
 }
 
 /// The reference's DEL empties a chain before it removes it. When a repair comes in between, the chain is in use again and
@@ -76,11 +76,11 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
 fn an_emptied_chain_is_removed_with_the_restored_rules() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
-    let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
     let known = cache();
-    let guest = Guest::add(&sandbox, &list, "second", 8081);
+    let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
     let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-    let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
+    let (_, attachment) = remembered(&sandbox, &list, &attached, &file);
     let posts = sandbox.sh("ip6tables -t nat -S POSTROUTING");
     let jump = posts.lines().find(|line| line.contains(&attachment.container_id)).expect("the guest is masqueraded");
     let chain = jump.rsplit(' ').next().expect("a chain");
@@ -92,7 +92,7 @@ fn an_emptied_chain_is_removed_with_the_restored_rules() {
     let program = Path::new(folder).join("ip6tables-restore");
     fs::remove_file(&program).expect("remove the program");
     let restore = "cat > /run/batch; /usr/sbin/xtables-nft-multi ip6tables-restore \"$@\" < /run/batch || exit $?";
-    let end = format!("nsenter --net={} ip link del eth0; rm -f {}", guest.container.path(), file.display());
+    let end = format!("nsenter --net={} ip link del eth0; rm -f {}", attached.container.path(), file.display());
     let forget = format!("if grep -q -e '-A {chain}' /run/batch; then {end}; fi");
     script::install(&program, &format!("{restore}\n{forget}\n"));
 
@@ -103,19 +103,24 @@ fn an_emptied_chain_is_removed_with_the_restored_rules() {
     neighbour.check();
 }
 
-/// What libcni remembers of a guest, and a runtime that calls single plugins of its list.
-fn remembered<'s>(sandbox: &'s Sandbox, list: &Value, guest: &Guest<'_>, file: &Path) -> (Runtime<'s>, Attachment) {
+/// What libcni remembers of a container, and a runtime that calls single plugins of its list.
+fn remembered<'s>(
+    sandbox: &'s Sandbox,
+    list: &Value,
+    attached: &RepairedContainer<'_>,
+    file: &Path,
+) -> (Runtime<'s>, Attachment) {
     let text = fs::read(file).expect("read the cache");
     let cached: Value = serde_json::from_slice(&text).expect("libcni writes JSON");
     let id = cached["containerId"].as_str().expect("a container ID");
-    let mut attachment = Attachment::new(id, &guest.container);
+    let mut attachment = Attachment::new(id, &attached.container);
     attachment.result = Some(cached["result"].clone());
     (Runtime::new(sandbox, list.clone()), attachment)
 }
 
 /// What another's DEL and libcni do last: the interface goes, and then the file.
-fn end_of_del(guest: &Guest<'_>, file: &Path) {
-    guest.container.sh("ip link del eth0");
+fn end_of_del(attached: &RepairedContainer<'_>, file: &Path) {
+    attached.container.sh("ip link del eth0");
     fs::remove_file(file).expect("the end of libcni's DEL");
 }
 
@@ -134,12 +139,12 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
     for backend in Backend::ALL {
         let sandbox = backend.sandbox();
         let list = backend.list();
-        let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+        let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
         let alone = rules(&sandbox);
         let known = cache();
-        let guest = Guest::add(&sandbox, &list, "second", 8081);
+        let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
         let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-        let (runtime, attachment) = remembered(&sandbox, &list, &guest, &file);
+        let (runtime, attachment) = remembered(&sandbox, &list, &attached, &file);
         let del_of = |attachment: &Attachment, plugin: &str| {
             let result = attachment.result.as_ref();
             runtime.invocation(Verb::Del, plugin, attachment, result).run().expect_success();
@@ -159,8 +164,8 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         fs::remove_file(&file).expect("the end of libcni's DEL");
         assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
 
-        guest.tool.add(&guest.container).expect_success();
-        let (_, again) = remembered(&sandbox, &list, &guest, &file);
+        attached.tool.add(&attached.container).expect_success();
+        let (_, again) = remembered(&sandbox, &list, &attached, &file);
         del_of(&again, "portmap");
         assert_eq!(marks().len(), 1, "{backend:?}");
         // Other plugins have deleted it, and added it again: the mark is that of another interface, whatever any clock says.
@@ -169,15 +174,15 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         let (_, namespace) = text.split_once(' ').expect("an index and a namespace");
         fs::write(&mark, format!("4000 {namespace}")).expect("write the mark");
         assert_said(&repair(&sandbox, &[]), &["nothing missing", "repaired"]);
-        assert!(guest.is_whole(), "{backend:?}");
+        assert!(attached.is_whole(), "{backend:?}");
         neighbour.check();
     }
 }
 
 /// A process with the environment of a DEL.
-struct Foreign(Child);
+struct DelProcess(Child);
 
-impl Foreign {
+impl DelProcess {
     /// One that runs the file of a plugin, as far as its name tells.
     fn del(container_id: &str) -> Self {
         fs::create_dir_all("/run/others").expect("create a folder");
@@ -194,7 +199,7 @@ impl Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for DelProcess {
     fn drop(&mut self) {
         self.0.kill().expect("kill a program");
         self.0.wait().expect("wait for a program");
@@ -214,18 +219,18 @@ fn flush(sandbox: &Sandbox) {
 fn only_a_plugin_of_root_is_believed_to_delete() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
-    let guest = Guest::add(&sandbox, &list, "only", 8080);
+    let attached = RepairedContainer::add(&sandbox, &list, "only", 8080);
     let [file] = &cache()[..] else { panic!("one attachment has one file") };
-    let (_, attachment) = remembered(&sandbox, &list, &guest, file);
-    let plugin = Foreign::del("another");
+    let (_, attachment) = remembered(&sandbox, &list, &attached, file);
+    let plugin = DelProcess::del("another");
     flush(&sandbox);
     // As sudo, which asks for the password.
     fs::copy("/usr/bin/sleep", "/run/others/asking").expect("copy a program");
     fs::set_permissions("/run/others/asking", fs::Permissions::from_mode(0o4755)).expect("set the mode");
     for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0), ("/run/others/asking", 0)] {
-        let _pretending = Foreign::start(program, &attachment.container_id, user);
+        let _pretending = DelProcess::start(program, &attachment.container_id, user);
         assert_said(&repair(&sandbox, &[]), &["repaired"]);
-        guest.check();
+        attached.check();
         flush(&sandbox);
     }
     drop(plugin);
@@ -236,21 +241,21 @@ fn only_a_plugin_of_root_is_believed_to_delete() {
 fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
-    let guest = Guest::add(&sandbox, &list, "only", 8080);
+    let attached = RepairedContainer::add(&sandbox, &list, "only", 8080);
     let [file] = &cache()[..] else { panic!("one attachment has one file") };
-    let (_, attachment) = remembered(&sandbox, &list, &guest, file);
+    let (_, attachment) = remembered(&sandbox, &list, &attached, file);
     flush(&sandbox);
     let flushed = rules(&sandbox);
     {
-        let _deleting = Foreign::del(&attachment.container_id);
+        let _deleting = DelProcess::del(&attachment.container_id);
         let repaired = repair(&sandbox, &[]);
         assert_said(&repaired, &["skipped"]);
         assert!(repaired.stdout().contains("the runtime is deleting the attachment"), "{repaired}");
         assert_eq!(rules(&sandbox), flushed);
     }
-    let _deleting_another = Foreign::del("another");
+    let _deleting_another = DelProcess::del("another");
     assert_said(&repair(&sandbox, &[]), &["repaired"]);
-    guest.check();
+    attached.check();
 }
 
 #[test]
@@ -268,24 +273,24 @@ fn a_masquerade_that_was_deleted_when_repair_looks_again_is_removed_again() {
 }
 
 /// Between two plugins of another's DEL nothing is to be seen of it: just that interface and file are gone a little later. A
-/// chain is flushed, and nothing may hold the trace of the guest afterwards.
+/// chain is flushed, and nothing may hold the trace of the container afterwards.
 fn removed_again_by_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
-    let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
     let alone = rules(&sandbox);
     // On a busy machine, repair may have looked again before this test gets to its turn.
     let undone = (0..10).any(|turn| {
-        let (guest, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
-        let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
+        let (attached, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
+        let (_, attachment) = remembered(&sandbox, &list, &attached, &file);
         let trace = trace(&sandbox, &attachment.container_id);
-        let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&guest, &file));
+        let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&attached, &file));
         let is_taken_back = repaired.stdout().contains(": taken back: ");
         if is_taken_back {
             assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
             assert!(rules(&sandbox).iter().all(|rule| !rule.contains(&trace)), "{trace}: {:#?}", rules(&sandbox));
         }
-        guest.tool.del(&guest.container).expect_success();
+        attached.tool.del(&attached.container).expect_success();
         assert_eq!(rules(&sandbox), alone);
         is_taken_back
     });
@@ -298,28 +303,28 @@ fn removed_again_by_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str
 fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
-    let _neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let _neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
     // What is removed before the end of the first look is seen there already, and nothing is put back.
     let kept = (0..10).any(|turn| {
-        let (guest, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
+        let (attached, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
         let whole = rules(&sandbox);
         let forget = || fs::remove_file(&file).expect("remove the guest's file");
         let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
         assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
         let is_put_back = words(&repaired) == ["repaired", "repaired"];
         assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
-        guest.tool.del(&guest.container).expect_success();
+        attached.tool.del(&attached.container).expect_success();
         is_put_back
     });
     assert!(kept, "the file is never removed between the looks");
 }
 
-/// Adds a guest, and finds its file in the cache.
-fn add_and_find<'s>(sandbox: &'s Sandbox, list: &Value, name: &str) -> (Guest<'s>, PathBuf) {
+/// Adds a container, and finds its file in the cache.
+fn add_and_find<'s>(sandbox: &'s Sandbox, list: &Value, name: &str) -> (RepairedContainer<'s>, PathBuf) {
     let known = cache();
-    let guest = Guest::add(sandbox, list, name, 8081);
+    let attached = RepairedContainer::add(sandbox, list, name, 8081);
     let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-    (guest, file)
+    (attached, file)
 }
 
 /// Flushes a chain, and repairs; something happens as soon as all rules are back, before repair looks again.
@@ -346,10 +351,10 @@ fn nothing_stays_of_what_is_deleted_while_repairs_run() {
     for backend in Backend::ALL {
         let sandbox = backend.sandbox();
         let list = backend.list();
-        let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+        let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
         let alone = rules(&sandbox);
-        let guest = |number: u16| Guest::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
-        let guests: Vec<Guest<'_>> = (0..8).map(guest).collect();
+        let attached = |number: u16| RepairedContainer::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
+        let guests: Vec<RepairedContainer<'_>> = (0..8).map(attached).collect();
         let (ended, begun_again) = (AtomicBool::new(false), AtomicBool::new(false));
         let repair = repair_with(&sandbox, &[]);
         thread::scope(|scope| {
@@ -362,7 +367,7 @@ fn nothing_stays_of_what_is_deleted_while_repairs_run() {
                 repairs
             });
             let (last, others) = guests.split_last().expect("guests");
-            let delete = |guest: &Guest<'_>| guest.tool.del(&guest.container);
+            let delete = |attached: &RepairedContainer<'_>| attached.tool.del(&attached.container);
             let mut deleted: Vec<Outcome> = others.iter().map(delete).collect();
             // A repair of legacy iptables may take longer than all of these.
             let started = Instant::now();

@@ -10,7 +10,7 @@ use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{Namespace, Outside, binaries};
 
 use crate::admin::repair::deleted::rules;
-use crate::admin::repair::{Backend, Guest, assert_said, repair, shell, state};
+use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, shell, state};
 
 /// How long to wait for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(200);
@@ -21,14 +21,14 @@ const NAT: &str = "iptables -t nat -F && iptables -t nat -X && ip6tables -t nat 
 const FILTER: &str = "iptables -F && iptables -X && ip6tables -F && ip6tables -X";
 
 /// The host port of a container, as the outside reaches it.
-fn published(guest: &Guest<'_>) -> [SocketAddr; 2] {
-    [IpAddr::V4(Outside::HOST_V4), IpAddr::V6(Outside::HOST_V6)].map(|host| SocketAddr::new(host, guest.port))
+fn published(attached: &RepairedContainer<'_>) -> [SocketAddr; 2] {
+    [IpAddr::V4(Outside::HOST_V4), IpAddr::V6(Outside::HOST_V6)].map(|host| SocketAddr::new(host, attached.port))
 }
 
 /// Requires an answer of both families and transports; an IPv6 address needs a moment after ADD.
 #[track_caller]
-fn assert_answers(outside: &Namespace, guest: &Guest<'_>) {
-    for address in published(guest) {
+fn assert_answers(outside: &Namespace, attached: &RepairedContainer<'_>) {
+    for address in published(attached) {
         for how in Transport::ALL {
             ask(outside, how, address).unwrap_or_else(|error| panic!("{how} {address}: {error}"));
         }
@@ -36,8 +36,8 @@ fn assert_answers(outside: &Namespace, guest: &Guest<'_>) {
 }
 
 #[track_caller]
-fn assert_silent(outside: &Namespace, guest: &Guest<'_>) {
-    for address in published(guest) {
+fn assert_silent(outside: &Namespace, attached: &RepairedContainer<'_>) {
+    for address in published(attached) {
         for how in Transport::ALL {
             let answer = ask_within(outside, how, address, SILENCE);
             assert!(answer.is_err(), "{how} {address} was answered: {answer:?}");
@@ -50,22 +50,22 @@ fn assert_silent(outside: &Namespace, guest: &Guest<'_>) {
 fn flush_and_repair((backend, flush): (Backend, &str)) {
     let sandbox = backend.sandbox();
     let outside = sandbox.outside();
-    let guests = Guest::three(&sandbox, &backend.list());
-    let _servers: Vec<_> = guests.iter().map(|guest| Echo::everywhere(&guest.container, 80)).collect();
+    let guests = RepairedContainer::three(&sandbox, &backend.list());
+    let _servers: Vec<_> = guests.iter().map(|attached| Echo::everywhere(&attached.container, 80)).collect();
     let before = state(&sandbox, &guests);
-    guests.iter().for_each(|guest| assert_answers(&outside, guest));
+    guests.iter().for_each(|attached| assert_answers(&outside, attached));
 
     shell(&sandbox, flush);
-    assert!(guests.iter().all(|guest| !guest.is_whole()), "CHECK finds nothing missing");
+    assert!(guests.iter().all(|attached| !attached.is_whole()), "CHECK finds nothing missing");
     assert_said(&repair(&sandbox, &[]), &["repaired"; 3]);
 
     assert_same(&before, &state(&sandbox, &guests));
-    guests.iter().for_each(Guest::check);
-    guests.iter().for_each(|guest| assert_answers(&outside, guest));
+    guests.iter().for_each(RepairedContainer::check);
+    guests.iter().for_each(|attached| assert_answers(&outside, attached));
     assert_said(&repair(&sandbox, &[]), &["nothing missing"; 3]);
     assert_same(&before, &state(&sandbox, &guests));
-    for guest in &guests {
-        guest.tool.del(&guest.container).expect_success();
+    for attached in &guests {
+        attached.tool.del(&attached.container).expect_success();
     }
 }
 
@@ -91,8 +91,9 @@ fn what_was_flushed_comes_back_as_it_was() {
 #[test]
 fn forty_containers_are_repaired_in_few_changes() {
     let sandbox = Backend::Nft.sandbox();
-    let guest = |number: u16| Guest::add(&sandbox, &Backend::Nft.list(), &format!("guest-{number}"), 8080 + number);
-    let guests: Vec<Guest<'_>> = (0..40).map(guest).collect();
+    let attached =
+        |number: u16| RepairedContainer::add(&sandbox, &Backend::Nft.list(), &format!("guest-{number}"), 8080 + number);
+    let guests: Vec<RepairedContainer<'_>> = (0..40).map(attached).collect();
     let before = rules(&sandbox);
     shell(&sandbox, &format!("{NAT} && {FILTER}"));
     let program = binaries::under_test().join("cni-plugins");
@@ -102,7 +103,7 @@ fn forty_containers_are_repaired_in_few_changes() {
     let changes = trace.lines().filter(|line| line.contains("NFNL_MSG_BATCH_BEGIN")).count();
     assert!((2..=20).contains(&changes), "{changes} changes");
     assert_eq!(rules(&sandbox), before);
-    guests.iter().for_each(Guest::check);
+    guests.iter().for_each(RepairedContainer::check);
 }
 
 /// The mapping does not only come back: it does not answer before.
@@ -111,12 +112,12 @@ fn a_published_port_is_silent_until_it_is_repaired() {
     for_each([("iptables", Backend::Nft), ("nftables", Backend::Native)], |backend| {
         let sandbox = backend.sandbox();
         let outside = sandbox.outside();
-        let guest = Guest::add(&sandbox, &backend.list(), "first", 8080);
-        let _server = Echo::everywhere(&guest.container, 80);
+        let attached = RepairedContainer::add(&sandbox, &backend.list(), "first", 8080);
+        let _server = Echo::everywhere(&attached.container, 80);
         shell(&sandbox, EVERYTHING);
-        assert_silent(&outside, &guest);
+        assert_silent(&outside, &attached);
         assert_said(&repair(&sandbox, &[]), &["repaired"]);
-        assert_answers(&outside, &guest);
+        assert_answers(&outside, &attached);
     });
 }
 
@@ -124,7 +125,7 @@ fn a_published_port_is_silent_until_it_is_repaired() {
 #[test]
 fn rules_of_others_stay_where_they_are() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     let before = state(&sandbox, &guests);
     shell(&sandbox, EVERYTHING);
     sandbox.sh("iptables -A FORWARD -s 198.51.100.0/24 -j DROP");

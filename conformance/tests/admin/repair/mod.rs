@@ -47,13 +47,13 @@ impl Backend {
 }
 
 /// A container with a published port, and what made it.
-struct Guest<'s> {
+struct RepairedContainer<'s> {
     tool: CniTool<'s>,
     container: Container,
     port: u16,
 }
 
-impl<'s> Guest<'s> {
+impl<'s> RepairedContainer<'s> {
     fn add(sandbox: &'s Sandbox, list: &Value, name: &str, port: u16) -> Self {
         let ports = ["tcp", "udp"].map(|proto| json!({"hostPort": port, "containerPort": 80, "protocol": proto}));
         let tool = CniTool::new(sandbox, list).capabilities(json!({"portMappings": ports}));
@@ -107,7 +107,7 @@ fn assert_said(outcome: &Outcome, said: &[&str]) {
 }
 
 /// Everything that the sandbox's host has, and the containers.
-fn state(sandbox: &Sandbox, guests: &[Guest<'_>]) -> State {
-    let containers: Vec<_> = guests.iter().map(|guest| &*guest.container).collect();
+fn state(sandbox: &Sandbox, guests: &[RepairedContainer<'_>]) -> State {
+    let containers: Vec<_> = guests.iter().map(|attached| &*attached.container).collect();
     State::capture(sandbox, &containers)
 }

@@ -7,13 +7,13 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{Sandbox, State};
 use serde_json::json;
 
-use crate::admin::repair::{Backend, Guest, assert_said, repair, repair_with, state};
+use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, repair_with, state};
 
 #[test]
 fn a_dry_run_tells_what_is_missing_and_writes_nothing() {
     for_each(Backend::ALL.map(|backend| (format!("{backend:?}"), backend)), |backend| {
         let sandbox = backend.sandbox();
-        let guests = Guest::three(&sandbox, &backend.list());
+        let guests = RepairedContainer::three(&sandbox, &backend.list());
         assert_said(&repair(&sandbox, &["--dry-run"]), &["nothing missing"; 3]);
         sandbox.sh("nft flush ruleset");
         sandbox.sh("iptables -t nat -F");
@@ -25,20 +25,20 @@ fn a_dry_run_tells_what_is_missing_and_writes_nothing() {
             assert_eq!(told.count(), 3, "{plugin}: {dry}");
         }
         assert_same(&flushed, &state(&sandbox, &guests));
-        assert!(guests.iter().all(|guest| !guest.is_whole()));
+        assert!(guests.iter().all(|attached| !attached.is_whole()));
     });
 }
 
 #[test]
 fn a_network_can_be_chosen() {
     let sandbox = Backend::Nft.sandbox();
-    let one = Guest::add(&sandbox, &Backend::Nft.list(), "first", 8080);
+    let one = RepairedContainer::add(&sandbox, &Backend::Nft.list(), "first", 8080);
     let mut list = Backend::Nft.list();
     list["name"] = json!("other");
     list["plugins"][1]["bridge"] = json!("other");
     list["plugins"][1]["ipam"]["ranges"] = json!([[{"subnet": "10.99.0.0/24"}]]);
     list["plugins"][1]["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}]);
-    let other = Guest::add(&sandbox, &list, "second", 8081);
+    let other = RepairedContainer::add(&sandbox, &list, "second", 8081);
     let before = State::of_host(&sandbox);
     sandbox.sh("nft flush ruleset");
     let repaired = repair(&sandbox, &["--network", "other"]);
@@ -61,7 +61,7 @@ fn a_network_can_be_chosen() {
 #[test]
 fn a_runtime_may_keep_its_cache_elsewhere() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     fs::create_dir("/run/runtime").expect("create a folder");
     sandbox.sh("mv /var/lib/cni/results /run/runtime/results");
     sandbox.sh("nft flush ruleset");
@@ -70,7 +70,7 @@ fn a_runtime_may_keep_its_cache_elsewhere() {
     assert_eq!(none.stdout(), "no attachment in /var/lib/cni/results\n");
     assert_said(&repair(&sandbox, &["--cache-dir", "/run/runtime"]), &["repaired"; 3]);
     sandbox.sh("mv /run/runtime/results /var/lib/cni/results");
-    guests.iter().for_each(Guest::check);
+    guests.iter().for_each(RepairedContainer::check);
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn a_cache_that_was_named_must_be_there() {
 #[test]
 fn who_does_not_listen_does_not_end_the_work() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     sandbox.sh("nft flush ruleset");
     let deaf = repair_with(&sandbox, &[]).launched_by(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"]).run();
     assert_eq!((deaf.code(), deaf.stdout()), (Some(1), ""), "{deaf}");
     assert!(deaf.stderr().contains("failed to write to standard output: No space left"), "{deaf}");
-    guests.iter().for_each(Guest::check);
+    guests.iter().for_each(RepairedContainer::check);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use cni_conformance::state::diff;
 use cni_conformance::{Sandbox, State};
 
-use crate::admin::repair::{Backend, Guest, assert_said, repair, shell, state};
+use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, shell, state};
 
 /// A rule that stood among others comes back behind them, so the order may be another.
 #[track_caller]
@@ -17,22 +17,22 @@ fn assert_same_rules(before: &State, after: &State, without: &str) {
 }
 
 /// Takes one thing away, and requires that it is missed and put back, and nothing besides.
-fn take_and_repair(sandbox: &Sandbox, guests: &[Guest<'_>], before: &State, take: &str, checked: bool) {
+fn take_and_repair(sandbox: &Sandbox, guests: &[RepairedContainer<'_>], before: &State, take: &str, checked: bool) {
     shell(sandbox, take);
-    assert_eq!(guests.iter().all(Guest::is_whole), !checked, "CHECK after {take}");
+    assert_eq!(guests.iter().all(RepairedContainer::is_whole), !checked, "CHECK after {take}");
     let dry = repair(sandbox, &["--dry-run"]);
     assert!(dry.succeeded() && dry.stdout().contains(": missing: "), "after {take}: {dry}");
     let repaired = repair(sandbox, &[]);
     assert!(repaired.succeeded() && repaired.stdout().contains(": repaired: "), "after {take}: {repaired}");
     assert_same_rules(before, &state(sandbox, guests), take);
-    guests.iter().for_each(Guest::check);
+    guests.iter().for_each(RepairedContainer::check);
     assert_said(&repair(sandbox, &[]), &vec!["nothing missing"; guests.len()]);
 }
 
 /// Two containers, so that there are neighbours' rules to leave alone.
-fn two<'s>(sandbox: &'s Sandbox, backend: Backend) -> [Guest<'s>; 2] {
+fn two<'s>(sandbox: &'s Sandbox, backend: Backend) -> [RepairedContainer<'s>; 2] {
     let list = backend.list();
-    [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(sandbox, &list, name, port))
+    [("first", 8080), ("second", 8081)].map(|(name, port)| RepairedContainer::add(sandbox, &list, name, port))
 }
 
 fn every_rule_of_iptables(backend: Backend) {

@@ -7,14 +7,14 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{Sandbox, State};
 use serde_json::{Value, json};
 
-use crate::admin::repair::{Backend, Guest, assert_said, repair, state, words};
+use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, state, words};
 
 const RESULTS: &str = "/var/lib/cni/results";
 
 /// The file of the cache that names a container's namespace.
-fn cached(guest: &Guest<'_>) -> PathBuf {
+fn cached(attached: &RepairedContainer<'_>) -> PathBuf {
     let files = fs::read_dir(RESULTS).expect("list the cache").map(|entry| entry.expect("read the cache").path());
-    let netns = format!("\"netns\":\"{}\"", guest.container.path());
+    let netns = format!("\"netns\":\"{}\"", attached.container.path());
     let mut found = files.filter(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(&netns)));
     found.next().expect("a file of the cache")
 }
@@ -35,7 +35,7 @@ fn rules(sandbox: &Sandbox) -> String {
 #[test]
 fn a_container_that_is_gone_is_skipped() {
     let sandbox = Backend::Nft.sandbox();
-    let [first, second, third] = Guest::three(&sandbox, &Backend::Nft.list());
+    let [first, second, third] = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     second.container.remove();
     third.container.unmount();
     sandbox.sh("nft flush ruleset");
@@ -53,7 +53,7 @@ fn a_container_that_is_gone_is_skipped() {
 #[test]
 fn a_namespace_without_the_containers_interface_is_skipped() {
     let sandbox = Backend::Nft.sandbox();
-    let [first, second, third] = Guest::three(&sandbox, &Backend::Nft.list());
+    let [first, second, third] = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     first.container.sh("ip link delete eth0");
     // The number of a process that ended is another's by now.
     let path = third.container.path();
@@ -70,8 +70,8 @@ fn a_namespace_without_the_containers_interface_is_skipped() {
 #[test]
 fn the_hosts_own_namespace_is_no_containers() {
     let sandbox = Backend::Nft.sandbox();
-    let guest = Guest::add(&sandbox, &Backend::Nft.list(), "first", 8080);
-    change(&cached(&guest), |cache| cache["netns"] = json!("/proc/thread-self/ns/net"));
+    let attached = RepairedContainer::add(&sandbox, &Backend::Nft.list(), "first", 8080);
+    change(&cached(&attached), |cache| cache["netns"] = json!("/proc/thread-self/ns/net"));
     sandbox.sh("nft flush ruleset");
     let repaired = repair(&sandbox, &[]);
     assert_said(&repaired, &["skipped"]);
@@ -82,9 +82,9 @@ fn the_hosts_own_namespace_is_no_containers() {
 #[test]
 fn the_namespace_of_the_result_will_do() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
-    for guest in &guests {
-        change(&cached(guest), |cache| {
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
+    for attached in &guests {
+        change(&cached(attached), |cache| {
             cache.as_object_mut().expect("an object").remove("netns");
         });
     }
@@ -97,7 +97,7 @@ fn the_namespace_of_the_result_will_do() {
 #[test]
 fn torn_and_foreign_files_are_passed_over() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     let torn = cached(&guests[0]);
     let text = fs::read(&torn).expect("read the cache");
     fs::write(&torn, &text[..text.len() / 2]).expect("tear a file");
@@ -119,20 +119,20 @@ fn torn_and_foreign_files_are_passed_over() {
         assert!(lines.iter().any(|line| line.starts_with(&start)), "no {start:?}: {repaired}");
     }
     assert!(!guests[0].is_whole());
-    guests[1..].iter().for_each(Guest::check);
+    guests[1..].iter().for_each(RepairedContainer::check);
 }
 
 /// A plugin of the list does not take the version that the result has; the others' rules are done.
 #[test]
 fn one_that_fails_does_not_keep_the_others() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     change(&cached(&guests[0]), |cache| cache["result"]["cniVersion"] = json!("9.9.9"));
     sandbox.sh("nft flush ruleset");
     let repaired = repair(&sandbox, &[]);
     assert_eq!((repaired.code(), words(&repaired)), (Some(1), vec!["failed", "repaired", "repaired"]), "{repaired}");
     assert!(repaired.stdout().contains("9.9.9"), "{repaired}");
-    guests[1..].iter().for_each(Guest::check);
+    guests[1..].iter().for_each(RepairedContainer::check);
 }
 
 /// Bridge does not find its bridge any more; the rules of the others come back all the same.
@@ -141,7 +141,7 @@ fn a_plugin_that_fails_does_not_keep_the_other_plugins() {
     let sandbox = Backend::Nft.sandbox();
     let mut list = Backend::Nft.list();
     list["plugins"][1]["bridge"] = json!("gone");
-    let guest = Guest::add(&sandbox, &list, "first", 8080);
+    let attached = RepairedContainer::add(&sandbox, &list, "first", 8080);
     sandbox.sh("ip link set gone name other");
     sandbox.sh("nft flush ruleset");
     let repaired = repair(&sandbox, &[]);
@@ -149,13 +149,13 @@ fn a_plugin_that_fails_does_not_keep_the_other_plugins() {
     assert!(repaired.stdout().contains("Interface name gone not found in the host namespace"), "{repaired}");
     assert!(repaired.stdout().contains("; repaired: firewall: ") && repaired.stdout().contains("; portmap: "));
     assert!(rules(&sandbox).contains("--to-destination 172.26.64.2:80"));
-    assert!(!guest.is_whole());
+    assert!(!attached.is_whole());
 }
 
 #[test]
 fn a_deleted_container_is_not_listed() {
     let sandbox = Backend::Nft.sandbox();
-    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    let guests = RepairedContainer::three(&sandbox, &Backend::Nft.list());
     guests[1].tool.del(&guests[1].container).expect_success();
     let before = State::of_host(&sandbox);
     sandbox.sh("nft flush ruleset");

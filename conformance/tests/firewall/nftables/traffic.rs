@@ -18,41 +18,41 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 /// A network of its own bridge, in both families, that the outside has a route to.
 #[derive(Clone, Copy)]
-struct Net {
+struct BridgeNetwork {
     bridge: &'static str,
     v4: &'static str,
     v6: &'static str,
 }
 
-const FIRST: Net = Net { bridge: "br0", v4: "10.88.0", v6: "fd00:88:" };
-const SECOND: Net = Net { bridge: "br1", v4: "10.89.0", v6: "fd00:89:" };
+const FIRST: BridgeNetwork = BridgeNetwork { bridge: "br0", v4: "10.88.0", v6: "fd00:88:" };
+const SECOND: BridgeNetwork = BridgeNetwork { bridge: "br1", v4: "10.89.0", v6: "fd00:89:" };
 
 /// A host with an uplink, and an outside that serves.
-struct World {
+struct FirewallHost {
     _servers: [Echo; 2],
     outside: Outside,
     sandbox: Sandbox,
 }
 
 /// A container that serves.
-struct Guest {
+struct FilteredContainer {
     _servers: [Echo; 2],
     container: Container,
     ips: [IpAddr; 2],
 }
 
-impl World {
+impl FirewallHost {
     fn new() -> Self {
         let sandbox = Sandbox::new();
         let outside = sandbox.outside();
-        for Net { v4, v6, .. } in [FIRST, SECOND] {
+        for BridgeNetwork { v4, v6, .. } in [FIRST, SECOND] {
             outside.route_to(&format!("{v4}.0/24"));
             outside.route_to(&format!("{v6}:/64"));
         }
         Self { _servers: Echo::everywhere(&outside, SERVICE), outside, sandbox }
     }
 
-    fn attach(&self, net: Net, name: &str, firewall: &Value) -> Guest {
+    fn attach(&self, net: BridgeNetwork, name: &str, firewall: &Value) -> FilteredContainer {
         let container = self.sandbox.container(name);
         let mut attachment = Attachment::new(name, &container);
         let chain = Runtime::new(&self.sandbox, net.list(firewall)).add(&mut attachment);
@@ -61,7 +61,7 @@ impl World {
             let address = result["ips"][index]["address"].as_str().expect("an address");
             address.split('/').next().and_then(|ip| ip.parse().ok()).expect("an address")
         };
-        Guest { _servers: Echo::everywhere(&container, SERVICE), ips: [ip(0), ip(1)], container }
+        FilteredContainer { _servers: Echo::everywhere(&container, SERVICE), ips: [ip(0), ip(1)], container }
     }
 
     fn outside_ips() -> [IpAddr; 2] {
@@ -70,18 +70,18 @@ impl World {
 
     /// Requires that the container reaches the outside, or does not.
     #[track_caller]
-    fn gets_out(&self, guest: &Guest, reached: bool) {
-        Self::outside_ips().into_iter().for_each(|ip| judge(&guest.container, ip, reached));
+    fn gets_out(&self, attached: &FilteredContainer, reached: bool) {
+        Self::outside_ips().into_iter().for_each(|ip| judge(&attached.container, ip, reached));
     }
 
     /// Requires that the outside reaches the container, or does not.
     #[track_caller]
-    fn gets_in(&self, guest: &Guest, reached: bool) {
-        guest.ips.into_iter().for_each(|ip| judge(&self.outside, ip, reached));
+    fn gets_in(&self, attached: &FilteredContainer, reached: bool) {
+        attached.ips.into_iter().for_each(|ip| judge(&self.outside, ip, reached));
     }
 }
 
-impl Net {
+impl BridgeNetwork {
     fn list(self, firewall: &Value) -> Value {
         let Self { bridge, v4, v6 } = self;
         let plugin = with(&json!({"type": "firewall", "backend": "nftables"}), firewall);
@@ -112,18 +112,18 @@ fn judge(from: &Namespace, to: IpAddr, reached: bool) {
     }
 }
 
-fn meet(from: &Guest, to: &Guest, reached: bool) {
+fn meet(from: &FilteredContainer, to: &FilteredContainer, reached: bool) {
     to.ips.into_iter().for_each(|ip| judge(&from.container, ip, reached));
 }
 
 #[test]
 fn without_other_rules_containers_are_reached_and_reach() {
-    let world = World::new();
-    let [a, b] = ["a", "b"].map(|name| world.attach(FIRST, name, &json!({})));
+    let machine = FirewallHost::new();
+    let [a, b] = ["a", "b"].map(|name| machine.attach(FIRST, name, &json!({})));
     for on in [false, true] {
-        world.sandbox.set_bridge_filtering(on);
-        world.gets_out(&a, true);
-        world.gets_in(&a, true);
+        machine.sandbox.set_bridge_filtering(on);
+        machine.gets_out(&a, true);
+        machine.gets_in(&a, true);
         meet(&a, &b, true);
     }
 }
@@ -131,47 +131,47 @@ fn without_other_rules_containers_are_reached_and_reach() {
 /// The rules of the sets: behind them only a drop is left, so what passes was accepted by them.
 #[test]
 fn containers_may_send_and_are_answered_where_the_rest_is_dropped() {
-    let world = World::new();
-    let a = world.attach(FIRST, "a", &json!({}));
-    nft(&world.sandbox, &format!("add rule {TABLE} forward drop"));
-    world.gets_out(&a, true);
-    world.gets_in(&a, false);
+    let machine = FirewallHost::new();
+    let a = machine.attach(FIRST, "a", &json!({}));
+    nft(&machine.sandbox, &format!("add rule {TABLE} forward drop"));
+    machine.gets_out(&a, true);
+    machine.gets_in(&a, false);
     for (set, ip) in [("containers_v4", a.ips[0]), ("containers_v6", a.ips[1])] {
-        nft(&world.sandbox, &format!("delete element {TABLE} {set} {{ {ip} }}"));
+        nft(&machine.sandbox, &format!("delete element {TABLE} {set} {{ {ip} }}"));
     }
-    world.gets_out(&a, false);
+    machine.gets_out(&a, false);
 }
 
 /// Rules of the administrator come before the containers', for packets of new connections and of old ones.
 #[test]
 fn the_admin_chain_decides_first() {
     for name in ["CNI-ADMIN", "NOMAD-ADMIN"] {
-        let world = World::new();
+        let machine = FirewallHost::new();
         let keys = json!({"iptablesAdminChainName": name});
-        let [a, b] = ["a", "b"].map(|container| world.attach(FIRST, container, &keys));
-        let rule = |words: String| nft(&world.sandbox, &format!("add rule {TABLE} {name} {words}"));
+        let [a, b] = ["a", "b"].map(|container| machine.attach(FIRST, container, &keys));
+        let rule = |words: String| nft(&machine.sandbox, &format!("add rule {TABLE} {name} {words}"));
         for (family, ip) in [("ip", a.ips[0]), ("ip6", a.ips[1])] {
             rule(format!("{family} daddr {ip} ct state new drop"));
         }
-        world.gets_in(&a, false);
-        world.gets_out(&a, true);
-        world.gets_in(&b, true);
+        machine.gets_in(&a, false);
+        machine.gets_out(&a, true);
+        machine.gets_in(&b, true);
         for (family, ip) in [("ip", a.ips[0]), ("ip6", a.ips[1])] {
             rule(format!("{family} daddr {ip} drop"));
         }
-        world.gets_out(&a, false);
-        world.gets_out(&b, true);
+        machine.gets_out(&a, false);
+        machine.gets_out(&b, true);
         rule("ip daddr @containers_v4 drop".to_owned());
         rule("ip6 saddr @containers_v6 drop".to_owned());
-        world.gets_in(&b, false);
-        world.gets_out(&b, false);
+        machine.gets_in(&b, false);
+        machine.gets_out(&b, false);
         // Another container does not bring back what the administrator has forbidden.
-        let c = world.attach(FIRST, "c", &keys);
-        world.gets_in(&c, false);
-        nft(&world.sandbox, &format!("flush chain {TABLE} {name}"));
-        for guest in [&a, &b, &c] {
-            world.gets_in(guest, true);
-            world.gets_out(guest, true);
+        let c = machine.attach(FIRST, "c", &keys);
+        machine.gets_in(&c, false);
+        nft(&machine.sandbox, &format!("flush chain {TABLE} {name}"));
+        for attached in [&a, &b, &c] {
+            machine.gets_in(attached, true);
+            machine.gets_out(attached, true);
         }
     }
 }
@@ -191,31 +191,31 @@ fn what_this_table_accepts_another_may_still_drop() {
         ),
     ];
     for_each(rows, |commands| {
-        let world = World::new();
-        let a = world.attach(FIRST, "a", &json!({}));
-        world.gets_out(&a, true);
+        let machine = FirewallHost::new();
+        let a = machine.attach(FIRST, "a", &json!({}));
+        machine.gets_out(&a, true);
         for command in commands {
-            world.sandbox.exec(command).expect_success();
+            machine.sandbox.exec(command).expect_success();
         }
-        world.gets_out(&a, false);
-        world.gets_in(&a, false);
+        machine.gets_out(&a, false);
+        machine.gets_in(&a, false);
     });
-    let world = World::new();
+    let machine = FirewallHost::new();
     for program in ["iptables", "ip6tables"] {
-        world.sandbox.sh(&format!("{program} -P FORWARD DROP"));
+        machine.sandbox.sh(&format!("{program} -P FORWARD DROP"));
     }
-    let a = world.attach(FIRST, "a", &json!({"backend": "iptables"}));
-    world.gets_out(&a, true);
+    let a = machine.attach(FIRST, "a", &json!({"backend": "iptables"}));
+    machine.gets_out(&a, true);
 }
 
 /// The administrator cannot be asked before the isolation: as with iptables, that stands first.
 #[test]
 fn an_accept_of_the_administrator_does_not_end_the_isolation() {
-    let world = World::new();
+    let machine = FirewallHost::new();
     let keys = json!({"ingressPolicy": "same-bridge"});
-    let a = world.attach(FIRST, "a", &keys);
-    let other = world.attach(SECOND, "other", &keys);
-    nft(&world.sandbox, &format!("add rule {TABLE} CNI-ADMIN accept"));
+    let a = machine.attach(FIRST, "a", &keys);
+    let other = machine.attach(SECOND, "other", &keys);
+    nft(&machine.sandbox, &format!("add rule {TABLE} CNI-ADMIN accept"));
     meet(&a, &other, false);
-    world.gets_out(&a, true);
+    machine.gets_out(&a, true);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use cni_conformance::table::work_out;
 use cni_conformance::{Outcome, Verb};
 
+use crate::backends::backend_host::{BackendHost, ServingContainer};
 use crate::backends::network::{Backend, Stack};
-use crate::backends::world::{Guest, World};
 
 mod damage;
 mod left;
@@ -42,38 +42,38 @@ fn del_goes_on_whatever_is_broken() {
         }
     }
     work_out(["broken", "back end"], cells, |(part, backend, wanted)| {
-        let seen = delete(part, &World::new(backend, Stack::Dual));
+        let seen = delete(part, &BackendHost::new(backend, Stack::Dual));
         assert!(seen == wanted, "{seen}, but must be: {wanted}");
         seen
     });
 }
 
 /// Works out a cell: who fails with which code, and what is left then.
-fn delete(part: Part, world: &World) -> String {
-    let kept = world.attach("kept", KEPT);
-    let scout = world.attach("scout", SCOUT);
-    let mut guest = world.attach("goes", GOES);
-    for connected in [&scout, &guest] {
-        world.serves(connected);
+fn delete(part: Part, machine: &BackendHost) -> String {
+    let kept = machine.attach("kept", KEPT);
+    let scout = machine.attach("scout", SCOUT);
+    let mut attached = machine.attach("goes", GOES);
+    for connected in [&scout, &attached] {
+        machine.serves(connected);
     }
-    guest.stop_serving();
-    let damage = Damage::to(part, world, &scout);
-    let outcomes = BACKWARD.map(|plugin| (plugin, call(world, &guest, plugin, &damage)));
-    damage.mend(world);
+    attached.stop_serving();
+    let damage = Damage::to(part, machine, &scout);
+    let outcomes = BACKWARD.map(|plugin| (plugin, call(machine, &attached, plugin, &damage)));
+    damage.mend(machine);
     let failed: Vec<String> = outcomes.iter().filter_map(|(plugin, outcome)| judge(part, plugin, outcome)).collect();
-    let seen = format!("{} | {}", failed.join(" "), left::of(world, &guest).join(" "));
+    let seen = format!("{} | {}", failed.join(" "), left::of(machine, &attached).join(" "));
 
-    world.runtime().del(&guest.attachment).expect_success();
-    assert_eq!(left::of(world, &guest), [""; 0], "after the second DEL; the first: {seen}");
-    world.runtime().check(&kept.attachment).expect_success();
-    world.runtime().del(&kept.attachment).expect_success();
-    left::assert_nothing_of_anybody(world);
+    machine.runtime().del(&attached.attachment).expect_success();
+    assert_eq!(left::of(machine, &attached), [""; 0], "after the second DEL; the first: {seen}");
+    machine.runtime().check(&kept.attachment).expect_success();
+    machine.runtime().del(&kept.attachment).expect_success();
+    left::assert_nothing_of_anybody(machine);
     seen.trim().to_owned()
 }
 
-fn call(world: &World, guest: &Guest, plugin: &str, damage: &Damage) -> Outcome {
-    let result = guest.attachment.result.as_ref();
-    damage.suffered_by(world.runtime().invocation(Verb::Del, plugin, &guest.attachment, result), plugin).run()
+fn call(machine: &BackendHost, attached: &ServingContainer, plugin: &str, damage: &Damage) -> Outcome {
+    let result = attached.attachment.result.as_ref();
+    damage.suffered_by(machine.runtime().invocation(Verb::Del, plugin, &attached.attachment, result), plugin).run()
 }
 
 /// How long a plugin has waited, by its message: `gave up after 10s`.

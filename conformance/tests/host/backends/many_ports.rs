@@ -7,8 +7,8 @@ use cni_conformance::table::work_out;
 use cni_conformance::traffic::Echo;
 use cni_conformance::{Chain, PortMapping, Verb};
 
-use crate::backends::network::{Backend, Family, Stack};
-use crate::backends::world::{Guest, World};
+use crate::backends::backend_host::{BackendHost, ServingContainer};
+use crate::backends::network::{Backend, FamilyTexts, Stack};
 
 const PORTS: Range<u16> = 20_000..21_000;
 const FIRST: u16 = PORTS.start;
@@ -25,43 +25,43 @@ fn two_thousand_mappings_come_carry_traffic_and_go() {
 }
 
 fn one_backend(backend: Backend) -> String {
-    let world = World::new(backend, Stack::Dual);
-    let neighbour = world.attach("neighbour", NEIGHBOUR);
-    let before = world.state();
+    let machine = BackendHost::new(backend, Stack::Dual);
+    let neighbour = machine.attach("neighbour", NEIGHBOUR);
+    let before = machine.state();
     let mappings: Vec<PortMapping> = PORTS.flat_map(|port| PortMapping::twins(port, port)).collect();
-    let mut guest = world.guest("own", &mappings);
-    let servers = [FIRST, LAST].map(|port| Echo::everywhere(&guest.container, port));
-    let add = world.runtime().add(&mut guest.attachment);
+    let mut attached = machine.attached("own", &mappings);
+    let servers = [FIRST, LAST].map(|port| Echo::everywhere(&attached.container, port));
+    let add = machine.runtime().add(&mut attached.attachment);
     add.expect_success();
-    world.families().iter().for_each(|family| assert_all_there(&world, family));
-    world.runtime().check(&guest.attachment).expect_success();
-    a_second_add_changes_nothing(&world, &guest);
-    [FIRST, LAST].iter().for_each(|port| world.is_open(*port));
-    [FIRST - 1, LAST + 1].iter().for_each(|port| world.is_shut(*port));
-    let del = world.runtime().del(&guest.attachment);
+    machine.families().iter().for_each(|family| assert_all_there(&machine, family));
+    machine.runtime().check(&attached.attachment).expect_success();
+    a_second_add_changes_nothing(&machine, &attached);
+    [FIRST, LAST].iter().for_each(|port| machine.is_open(*port));
+    [FIRST - 1, LAST + 1].iter().for_each(|port| machine.is_shut(*port));
+    let del = machine.runtime().del(&attached.attachment);
     del.expect_success();
-    world.assert_as_before(&before);
-    [FIRST, LAST].iter().for_each(|port| world.is_shut(*port));
-    world.serves(&neighbour);
+    machine.assert_as_before(&before);
+    [FIRST, LAST].iter().for_each(|port| machine.is_shut(*port));
+    machine.serves(&neighbour);
     drop(servers);
     let took = |chain: &Chain| chain.step("portmap").elapsed().as_millis();
-    format!("{} mappings; portmap's ADD took {} ms, its DEL {} ms; {world}", mappings.len(), took(&add), took(&del))
+    format!("{} mappings; portmap's ADD took {} ms, its DEL {} ms; {machine}", mappings.len(), took(&add), took(&del))
 }
 
-fn a_second_add_changes_nothing(world: &World, guest: &Guest) {
+fn a_second_add_changes_nothing(machine: &BackendHost, attached: &ServingContainer) {
     // Which handles of rules are remembered depends on what was listed last.
-    let state = || world.state().without("handles");
+    let state = || machine.state().without("handles");
     let before = state();
-    let result = guest.attachment.result.as_ref();
-    world.runtime().invocation(Verb::Add, "portmap", &guest.attachment, result).run().expect_success();
+    let result = attached.attachment.result.as_ref();
+    machine.runtime().invocation(Verb::Add, "portmap", &attached.attachment, result).run().expect_success();
     assert_same(&before, &state());
 }
 
-fn assert_all_there(world: &World, family: &Family) {
-    match world.backend.of_others() {
-        "iptables" => assert_chunks(world, family),
+fn assert_all_there(machine: &BackendHost, family: &FamilyTexts) {
+    match machine.backend.of_others() {
+        "iptables" => assert_chunks(machine, family),
         _ => {
-            let listed = world.sandbox().sh(&format!("nft list table {} cni_hostport", family.nft));
+            let listed = machine.sandbox().sh(&format!("nft list table {} cni_hostport", family.nft));
             for port in PORTS {
                 let wanted = format!(" dport {port} dnat to ");
                 assert_eq!(listed.matches(&wanted).count(), 2, "rules with {wanted:?}");
@@ -71,8 +71,8 @@ fn assert_all_there(world: &World, family: &Family) {
 }
 
 /// Each rule takes fifteen ports, in the order in which they came, and each mapping has its own rule behind.
-fn assert_chunks(world: &World, Family { program, .. }: &Family) {
-    let rules = world.sandbox().sh(&format!("{program} -t nat -S"));
+fn assert_chunks(machine: &BackendHost, FamilyTexts { program, .. }: &FamilyTexts) {
+    let rules = machine.sandbox().sh(&format!("{program} -t nat -S"));
     for protocol in ["tcp", "udp"] {
         let entry = format!("-A CNI-HOSTPORT-DNAT -p {protocol} ");
         let of_own = |line: &&str| line.starts_with(&entry) && line.contains(r#"id: \"own\""#);

@@ -5,6 +5,7 @@
 //! none for firewalld, and is in the tables of iptables there, as the reference's.
 
 mod add;
+mod backend_host;
 mod broken;
 mod check;
 mod del;
@@ -15,4 +16,3 @@ mod network;
 mod policy;
 mod refused;
 mod table;
-mod world;

@@ -76,7 +76,7 @@ impl Stack {
         }
     }
 
-    pub fn families(self) -> &'static [Family] {
+    pub fn families(self) -> &'static [FamilyTexts] {
         match self {
             Self::V4 => &FAMILIES[..1],
             Self::V6 => &FAMILIES[1..],
@@ -87,7 +87,7 @@ impl Stack {
 
 /// What differs between the families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
+pub struct FamilyTexts {
     pub program: &'static str,
     /// The family of nf_tables.
     pub nft: &'static str,
@@ -100,8 +100,8 @@ pub struct Family {
     default: &'static str,
 }
 
-const FAMILIES: [Family; 2] = [
-    Family {
+const FAMILIES: [FamilyTexts; 2] = [
+    FamilyTexts {
         program: "iptables",
         nft: "ip",
         subnet: "10.88.0.0/24",
@@ -111,7 +111,7 @@ const FAMILIES: [Family; 2] = [
         loopback: Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)),
         default: "0.0.0.0/0",
     },
-    Family {
+    FamilyTexts {
         program: "ip6tables",
         nft: "ip6",
         subnet: "fd00:88::/64",

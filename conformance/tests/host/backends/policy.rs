@@ -7,8 +7,8 @@ use cni_conformance::table::work_out;
 use cni_conformance::traffic::Echo;
 use serde_json::{Value, json};
 
-use crate::backends::network::{Backend, Family, Stack, second};
-use crate::backends::world::{Guest, SERVICE, World};
+use crate::backends::backend_host::{BackendHost, SERVICE, ServingContainer};
+use crate::backends::network::{Backend, FamilyTexts, Stack, second};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
@@ -37,74 +37,74 @@ fn a_policy_separates_bridges_and_neighbours() {
     work_out(["back end", "ingressPolicy"], cells.collect(), |(backend, policy)| {
         let keys = json!({"ingressPolicy": policy.word()});
         // Packets between the bridges keep their addresses.
-        let world = World::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
-        let open = second(world.list());
-        let world = world.configure("firewall", &keys);
-        for family in world.families() {
-            world.sandbox().sh(&format!("{} -P FORWARD ACCEPT", family.program));
-            world.outside.route_to(family.subnet);
+        let machine = BackendHost::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
+        let open = second(machine.list());
+        let machine = machine.configure("firewall", &keys);
+        for family in machine.families() {
+            machine.sandbox().sh(&format!("{} -P FORWARD ACCEPT", family.program));
+            machine.outside.route_to(family.subnet);
         }
-        let (across, within) = (across_bridges(&world, policy, &open), within_a_bridge(&world, policy));
-        format!("across bridges {across}, within one {within}; {world}")
+        let (across, within) = (across_bridges(&machine, policy, &open), within_a_bridge(&machine, policy));
+        format!("across bridges {across}, within one {within}; {machine}")
     });
 }
 
 /// Only where both bridges have the policy. The outside is not stopped, nor what goes there.
-fn across_bridges(world: &World, policy: Policy, open: &Value) -> &'static str {
-    let own = attach(world, "own", world.list(), 8080);
-    let free = attach(world, "free", open, 8081);
-    meet(world, &own, &free, true);
-    meet(world, &free, &own, true);
-    let other = attach(world, "other", &second(world.list()), 8082);
+fn across_bridges(machine: &BackendHost, policy: Policy, open: &Value) -> &'static str {
+    let own = attach(machine, "own", machine.list(), 8080);
+    let free = attach(machine, "free", open, 8081);
+    meet(machine, &own, &free, true);
+    meet(machine, &free, &own, true);
+    let other = attach(machine, "other", &second(machine.list()), 8082);
     let reached = policy == Policy::Open;
     for (from, to) in [(&own, &other), (&other, &own), (&free, &own), (&own, &free)] {
-        meet(world, from, to, reached);
+        meet(machine, from, to, reached);
     }
-    world.serves(&own);
-    world.serves(&other);
-    gets_out(world, &own);
+    machine.serves(&own);
+    machine.serves(&other);
+    gets_out(machine, &own);
     if reached { "open" } else { "shut" }
 }
 
 /// Packets from port to port of a bridge pass the rules only where they are told to, those by a host port always do.
-fn within_a_bridge(world: &World, policy: Policy) -> &'static str {
+fn within_a_bridge(machine: &BackendHost, policy: Policy) -> &'static str {
     let [first, second] =
-        [("first", 9080), ("second", 9081)].map(|(name, port)| attach(world, name, world.list(), port));
+        [("first", 9080), ("second", 9081)].map(|(name, port)| attach(machine, name, machine.list(), port));
     let isolated = policy == Policy::Isolated;
     for filtering in [false, true] {
-        world.sandbox().set_bridge_filtering(filtering);
-        meet(world, &first, &second, !(isolated && filtering));
-        for Family { host, gateway, .. } in world.families() {
+        machine.sandbox().set_bridge_filtering(filtering);
+        meet(machine, &first, &second, !(isolated && filtering));
+        for FamilyTexts { host, gateway, .. } in machine.families() {
             if isolated {
-                world.misses(&first.container, *host, second.port);
+                machine.misses(&first.container, *host, second.port);
             } else {
-                world.reaches(&first.container, *host, second.port, *gateway);
+                machine.reaches(&first.container, *host, second.port, *gateway);
             }
         }
     }
-    world.runtime().check(&first.attachment).expect_success();
+    machine.runtime().check(&first.attachment).expect_success();
     if isolated { "shut where it filters" } else { "open" }
 }
 
-fn attach(world: &World, name: &str, list: &Value, port: u16) -> Guest {
-    let mut guest = world.guest(name, &PortMapping::twins(port, SERVICE));
-    world.runtime_of(list.clone()).add(&mut guest.attachment).expect_success();
-    guest
+fn attach(machine: &BackendHost, name: &str, list: &Value, port: u16) -> ServingContainer {
+    let mut attached = machine.attached(name, &PortMapping::twins(port, SERVICE));
+    machine.runtime_of(list.clone()).add(&mut attached.attachment).expect_success();
+    attached
 }
 
-fn gets_out(world: &World, guest: &Guest) {
-    let _servers = Echo::everywhere(&world.outside, SERVICE);
-    for family in world.families() {
-        world.reaches(&guest.container, family.outside, SERVICE, guest.ip(family));
+fn gets_out(machine: &BackendHost, attached: &ServingContainer) {
+    let _servers = Echo::everywhere(&machine.outside, SERVICE);
+    for family in machine.families() {
+        machine.reaches(&attached.container, family.outside, SERVICE, attached.ip(family));
     }
 }
 
-fn meet(world: &World, from: &Guest, to: &Guest, reached: bool) {
-    for family in world.families() {
+fn meet(machine: &BackendHost, from: &ServingContainer, to: &ServingContainer, reached: bool) {
+    for family in machine.families() {
         if reached {
-            world.reaches(&from.container, to.ip(family), SERVICE, from.ip(family));
+            machine.reaches(&from.container, to.ip(family), SERVICE, from.ip(family));
         } else {
-            world.misses(&from.container, to.ip(family), SERVICE);
+            machine.misses(&from.container, to.ip(family), SERVICE);
         }
     }
 }
@@ -112,9 +112,9 @@ fn meet(world: &World, from: &Guest, to: &Guest, reached: bool) {
 /// The jump to the rules that let packets pass.
 const JUMP: [&str; 6] = ["-m", "comment", "--comment", "CNI firewall plugin rules", "-j", "CNI-FORWARD"];
 
-fn change_jump(world: &World, operation: &str) {
-    for family in world.families() {
-        world.sandbox().host().must(&[&[family.program, operation, "FORWARD"][..], &JUMP].concat());
+fn change_jump(machine: &BackendHost, operation: &str) {
+    for family in machine.families() {
+        machine.sandbox().host().must(&[&[family.program, operation, "FORWARD"][..], &JUMP].concat());
     }
 }
 
@@ -122,30 +122,30 @@ fn change_jump(world: &World, operation: &str) {
 #[test]
 fn a_policy_comes_first_again_after_any_repair() {
     for backend in [Backend::IptablesNft, Backend::IptablesLegacy] {
-        let world = World::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
-        let open = world.list().clone();
-        let world = world.configure("firewall", &json!({"ingressPolicy": "same-bridge"}));
-        for family in world.families() {
-            world.sandbox().sh(&format!("{} -P FORWARD ACCEPT", family.program));
+        let machine = BackendHost::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
+        let open = machine.list().clone();
+        let machine = machine.configure("firewall", &json!({"ingressPolicy": "same-bridge"}));
+        for family in machine.families() {
+            machine.sandbox().sh(&format!("{} -P FORWARD ACCEPT", family.program));
         }
-        let own = attach(&world, "own", world.list(), 8080);
-        let other = attach(&world, "other", &second(world.list()), 8081);
+        let own = attach(&machine, "own", machine.list(), 8080);
+        let other = attach(&machine, "other", &second(machine.list()), 8081);
         let is_shut = || {
-            world.runtime().check(&own.attachment).expect_success();
-            meet(&world, &own, &other, false);
-            meet(&world, &other, &own, false);
+            machine.runtime().check(&own.attachment).expect_success();
+            meet(&machine, &own, &other, false);
+            meet(&machine, &other, &own, false);
         };
         is_shut();
-        for (name, list, port) in [("without-policy", &open, 8082), ("with-policy", world.list(), 8083)] {
-            change_jump(&world, "-D");
-            attach(&world, name, list, port);
+        for (name, list, port) in [("without-policy", &open, 8082), ("with-policy", machine.list(), 8083)] {
+            change_jump(&machine, "-D");
+            attach(&machine, name, list, port);
             is_shut();
         }
-        change_jump(&world, "-D");
-        change_jump(&world, "-I");
-        meet(&world, &own, &other, true);
-        world.runtime().check(&own.attachment).expect_error("firewall", 100, "CNI-ISOLATION-STAGE-1");
-        attach(&world, "next", world.list(), 8084);
+        change_jump(&machine, "-D");
+        change_jump(&machine, "-I");
+        meet(&machine, &own, &other, true);
+        machine.runtime().check(&own.attachment).expect_error("firewall", 100, "CNI-ISOLATION-STAGE-1");
+        attach(&machine, "next", machine.list(), 8084);
         is_shut();
     }
 }

@@ -8,10 +8,10 @@ use cni_conformance::cases::for_each;
 use cni_conformance::declared_keys::KEYS;
 use cni_conformance::{Feature, Flavour, plugins};
 
-use stage::Stage;
+use changed_keys_host::ChangedKeysHost;
 use table::{ChangedKey, KEPT_OUT, changed_keys};
 
-mod stage;
+mod changed_keys_host;
 mod table;
 
 /// Lives through each row of the table for a plugin, both ways where that is possible.
@@ -27,7 +27,7 @@ fn assert_nothing_is_left(plugin: &str, flavours: &[Flavour]) {
         });
         let named = ways.map(|way| (format!("{flavour:?} {}: {} to {}", way.0, way.2, way.3), way));
         for_each(named, |(pointer, beside, at_add, at_del)| {
-            Stage::new(plugin, *flavour, &beside).assert_nothing_is_left(pointer, &at_add, &at_del);
+            ChangedKeysHost::new(plugin, *flavour, &beside).assert_nothing_is_left(pointer, &at_add, &at_del);
         });
     }
 }

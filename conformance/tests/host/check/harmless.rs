@@ -3,23 +3,23 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Flavour, PortMapping, Spelling};
 
-use crate::check::client::Act::{Host, Inside};
-use crate::check::client::{Act, Client, V4, V6, name_of, networks};
+use crate::check::check_host::Disturbance::{Host, Inside};
+use crate::check::check_host::{CheckHost, Disturbance, V4, V6, name_of, networks};
 
 #[test]
 fn check_passes_right_after_add() {
     for_each(networks().into_iter().map(|network| (name_of(&network), network)), |(nomad, ports)| {
-        Client::new(nomad, Flavour::Nft, ports).passes();
+        CheckHost::new(nomad, Flavour::Nft, ports).passes();
     });
 }
 
 #[test]
 fn check_passes_right_after_add_on_legacy_iptables() {
-    Client::dual_stack(Flavour::Legacy).passes();
+    CheckHost::dual_stack(Flavour::Legacy).passes();
 }
 
 /// Names start with those who do such things: udev, packet sniffers, operators, other software.
-const CHANGES: [(&str, Act); 23] = [
+const CHANGES: [(&str, Disturbance); 23] = [
     ("udev: MAC of the host end", Host("ip link set {port} address 02:00:00:00:00:09")),
     ("udev: MAC of the bridge", Host("ip link set nomad address 02:00:00:00:00:08")),
     ("sniffer: bridge promiscuous", Host("ip link set nomad promisc on")),
@@ -52,41 +52,41 @@ const CHANGES: [(&str, Act); 23] = [
 #[test]
 fn check_passes_over_what_does_not_stop_traffic() {
     for_each(CHANGES, |change| {
-        let client = Client::dual_stack(Flavour::Nft);
-        client.act(change, &V4);
-        client.passes();
+        let machine = CheckHost::dual_stack(Flavour::Nft);
+        machine.act(change, &V4);
+        machine.passes();
     });
 }
 
 #[test]
 fn check_passes_with_all_of_them_at_once() {
-    let client = Client::dual_stack(Flavour::Nft);
+    let machine = CheckHost::dual_stack(Flavour::Nft);
     for (_, change) in CHANGES {
-        client.act(change, &V4);
+        machine.act(change, &V4);
     }
-    client.passes();
+    machine.passes();
 }
 
 #[test]
 fn check_passes_while_neighbours_come_and_go() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let neighbour = client.sandbox.container("neighbour");
+        let machine = CheckHost::dual_stack(flavour);
+        let neighbour = machine.sandbox.container("neighbour");
         let ports = PortMapping::twins(9090, 90);
         let mut attachment = Attachment::new("neighbour", &neighbour).ports(&ports, Spelling::Go);
-        client.runtime().add(&mut attachment).expect_success();
-        client.passes();
-        client.runtime().check(&attachment).expect_success();
-        client.runtime().del(&attachment).expect_success();
-        client.passes();
+        machine.runtime().add(&mut attachment).expect_success();
+        machine.passes();
+        machine.runtime().check(&attachment).expect_success();
+        machine.runtime().del(&attachment).expect_success();
+        machine.passes();
     }
 }
 
 #[test]
 fn check_passes_again_when_what_was_missing_is_back() {
-    let client = Client::dual_stack(Flavour::Nft);
-    client.act(Inside("ip {flag} route del default"), &V6);
-    client.fails("bridge", &["::/0".to_owned()]);
-    client.act(Inside("ip {flag} route add default via {gateway} dev eth0"), &V6);
-    client.passes();
+    let machine = CheckHost::dual_stack(Flavour::Nft);
+    machine.act(Inside("ip {flag} route del default"), &V6);
+    machine.fails("bridge", &["::/0".to_owned()]);
+    machine.act(Inside("ip {flag} route add default via {gateway} dev eth0"), &V6);
+    machine.passes();
 }

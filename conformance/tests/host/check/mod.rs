@@ -4,7 +4,7 @@
 //! something that does not matter, and passing without something that does. CHECK never changes anything. The rows of
 //! the tables say what an administrator or another program did.
 
-mod client;
+mod check_host;
 mod harmless;
 mod request;
 mod rules;

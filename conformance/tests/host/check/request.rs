@@ -6,7 +6,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use cni_conformance::{Flavour, Nomad, Runtime, Sandbox, State, Verb};
 
-use crate::check::client::{ALLOC, CHECK_FAILED, Client, name_of, networks};
+use crate::check::check_host::{ALLOC, CHECK_FAILED, CheckHost, name_of, networks};
 
 /// The code of a configuration in which something is missing.
 const INVALID_CONFIG: u64 = 7;
@@ -19,12 +19,12 @@ fn check_without_the_result_of_add_fails() {
         ("portmap", "Required prevResult missing"),
     ];
     for ports in [true, false] {
-        let client = Client::new(Nomad::default(), Flavour::Nft, ports);
+        let machine = CheckHost::new(Nomad::default(), Flavour::Nft, ports);
         for_each(rows.map(|row| (row.0, row)), |(plugin, text)| {
-            let before = client.state();
-            let outcome = client.runtime().invocation(Verb::Check, plugin, &client.attachment, None).run();
+            let before = machine.state();
+            let outcome = machine.runtime().invocation(Verb::Check, plugin, &machine.attachment, None).run();
             outcome.expect_error(INVALID_CONFIG, text);
-            assert_same(&before, &client.state());
+            assert_same(&before, &machine.state());
         });
     }
 }
@@ -32,35 +32,35 @@ fn check_without_the_result_of_add_fails() {
 /// As after a reboot, when a container comes back under another path.
 #[test]
 fn check_with_a_result_of_another_sandbox_fails() {
-    let mut client = Client::dual_stack(Flavour::Nft);
-    let other = client.sandbox.container("other");
+    let mut machine = CheckHost::dual_stack(Flavour::Nft);
+    let other = machine.sandbox.container("other");
     other.sh("ip link set lo up");
-    client.attachment = client.attachment.netns(other.path());
-    client.fails("bridge", &["doesn't match configured netns: /run/netns/other".to_owned()]);
+    machine.attachment = machine.attachment.netns(other.path());
+    machine.fails("bridge", &["doesn't match configured netns: /run/netns/other".to_owned()]);
 }
 
 #[test]
 fn check_of_a_blank_namespace_fails() {
-    let client = Client::dual_stack(Flavour::Nft);
-    client.lose_container();
-    let blank = client.sandbox.container(ALLOC);
-    client.fails("loopback", &["loopback interface is down".to_owned()]);
+    let machine = CheckHost::dual_stack(Flavour::Nft);
+    machine.lose_container();
+    let blank = machine.sandbox.container(ALLOC);
+    machine.fails("loopback", &["loopback interface is down".to_owned()]);
     blank.sh("ip link set lo up");
-    client.fails("bridge", &["eth0".to_owned()]);
+    machine.fails("bridge", &["eth0".to_owned()]);
 }
 
 #[test]
 fn check_of_a_namespace_that_is_gone_names_its_path() {
-    let client = Client::dual_stack(Flavour::Nft);
-    client.lose_container();
-    let before = State::of_host(&client.sandbox);
+    let machine = CheckHost::dual_stack(Flavour::Nft);
+    machine.lose_container();
+    let before = State::of_host(&machine.sandbox);
     for plugin in ["loopback", "bridge"] {
-        let result = client.attachment.result.as_ref();
-        let error = client.runtime().invocation(Verb::Check, plugin, &client.attachment, result).run().error();
+        let result = machine.attachment.result.as_ref();
+        let error = machine.runtime().invocation(Verb::Check, plugin, &machine.attachment, result).run().error();
         let text = format!("{}: {}", error.msg, error.details);
-        assert!(text.contains(client.attachment.netns.as_str()), "{plugin} must name the path: {text}");
+        assert!(text.contains(machine.attachment.netns.as_str()), "{plugin} must name the path: {text}");
     }
-    assert_same(&before, &State::of_host(&client.sandbox));
+    assert_same(&before, &State::of_host(&machine.sandbox));
 }
 
 /// Go's firewall makes its chains here, and its host-local its folder.
@@ -74,7 +74,7 @@ fn check_on_a_machine_that_has_nothing_makes_nothing() {
 }
 
 fn check_each_plugin_on_a_bare_machine(nomad: &Nomad, ports: bool, flavour: Flavour) {
-    let attachment = Client::new(nomad.clone(), Flavour::Nft, ports).attachment.clone();
+    let attachment = CheckHost::new(nomad.clone(), Flavour::Nft, ports).attachment.clone();
     let sandbox = Sandbox::with_flavour(flavour);
     let container = sandbox.container(ALLOC);
     let runtime = Runtime::new(&sandbox, nomad.conflist());

@@ -3,19 +3,24 @@
 use cni_conformance::Flavour;
 use cni_conformance::cases::for_each;
 
-use crate::check::client::Act::{Host, Rule};
-use crate::check::client::{Act, Client, Family, V4, V6};
+use crate::check::check_host::Disturbance::{Host, Rule};
+use crate::check::check_host::{CheckHost, Disturbance, FamilyWords, V4, V6};
 
 /// Something that carries traffic, how it goes, which plugin must complain, and in which words.
 #[derive(Clone, Copy)]
 struct Row {
     what: &'static str,
-    removal: &'static [Act],
+    removal: &'static [Disturbance],
     plugin: &'static str,
     says: &'static [&'static str],
 }
 
-const fn row(what: &'static str, removal: &'static [Act], plugin: &'static str, says: &'static [&'static str]) -> Row {
+const fn row(
+    what: &'static str,
+    removal: &'static [Disturbance],
+    plugin: &'static str,
+    says: &'static [&'static str],
+) -> Row {
     Row { what, removal, plugin, says }
 }
 
@@ -106,16 +111,16 @@ const MASQUERADE_JUMP: Row = row(
     &["POSTROUTING", "CNI-HOSTPORT-MASQ"],
 );
 
-fn every_row_of(family: &Family, flavour: Flavour) {
+fn every_row_of(family: &FamilyWords, flavour: Flavour) {
     let more = if family.name == V4.name { vec![MASQUERADE_JUMP, OF_V4] } else { vec![MASQUERADE_JUMP] };
     let rows = OF_A_FAMILY.into_iter().chain(more);
     for_each(rows.map(|row| (row.what, row)), |row| {
-        let client = Client::dual_stack(flavour);
+        let machine = CheckHost::dual_stack(flavour);
         for removal in row.removal {
-            client.act(*removal, family);
+            machine.act(*removal, family);
         }
-        let says: Vec<String> = row.says.iter().map(|words| client.fill(words, family)).collect();
-        client.fails(row.plugin, &says);
+        let says: Vec<String> = row.says.iter().map(|words| machine.fill(words, family)).collect();
+        machine.fails(row.plugin, &says);
     });
 }
 

@@ -3,19 +3,19 @@
 use cni_conformance::Flavour;
 use cni_conformance::cases::for_each;
 
-use crate::check::client::Act::{Host, Inside};
-use crate::check::client::{Act, Client, V4, V6};
+use crate::check::check_host::Disturbance::{Host, Inside};
+use crate::check::check_host::{CheckHost, Disturbance, V4, V6};
 
 /// Something that carries traffic, how it goes, which plugin must complain, and in which words.
 #[derive(Clone, Copy)]
 struct Row {
     what: &'static str,
-    removal: Act,
+    removal: Disturbance,
     plugin: &'static str,
     says: &'static [&'static str],
 }
 
-const fn row(what: &'static str, removal: Act, plugin: &'static str, says: &'static [&'static str]) -> Row {
+const fn row(what: &'static str, removal: Disturbance, plugin: &'static str, says: &'static [&'static str]) -> Row {
     Row { what, removal, plugin, says }
 }
 
@@ -47,9 +47,9 @@ fn check_names_what_is_missing_of_links_addresses_routes_and_leases() {
     let of_families = [V4, V6].into_iter().flat_map(|family| OF_A_FAMILY.map(|row| (family, row)));
     let cases = of_families.chain(OF_THE_CONTAINER.map(|row| (V4, row)));
     for_each(cases.map(|case| (format!("{} {}", case.0.name, case.1.what), case)), |(family, row)| {
-        let client = Client::dual_stack(Flavour::Nft);
-        client.act(row.removal, &family);
-        let says: Vec<String> = row.says.iter().map(|words| client.fill(words, &family)).collect();
-        client.fails(row.plugin, &says);
+        let machine = CheckHost::dual_stack(Flavour::Nft);
+        machine.act(row.removal, &family);
+        let says: Vec<String> = row.says.iter().map(|words| machine.fill(words, &family)).collect();
+        machine.fails(row.plugin, &says);
     });
 }

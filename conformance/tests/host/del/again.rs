@@ -3,7 +3,7 @@
 use cni_conformance::{Flavour, State, Verb};
 use serde_json::{Value, json};
 
-use crate::del::client::{Client, FIRST, asking_for};
+use crate::del::del_host::{DelHost, FIRST, asking_for};
 
 const OTHER: [&str; 2] = ["172.26.64.9", "fd00:a110:c8::9"];
 
@@ -24,13 +24,13 @@ fn moved(result: &Value) -> Value {
 #[test]
 fn portmap_replaces_the_ports_of_a_container_that_moved() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let guest = client.add("moves", 8080);
-        let old = guest.attachment.result.as_ref().expect("the guest is attached");
-        assert_eq!(dnat_rules(&client.host()).len(), 4);
+        let machine = DelHost::dual_stack(flavour);
+        let attached = machine.add("moves", 8080);
+        let old = attached.attachment.result.as_ref().expect("the guest is attached");
+        assert_eq!(dnat_rules(&machine.host()).len(), 4);
         let new = moved(old);
-        client.runtime().invocation(Verb::Add, "portmap", &guest.attachment, Some(&new)).run().expect_success();
-        let after = client.host();
+        machine.runtime().invocation(Verb::Add, "portmap", &attached.attachment, Some(&new)).run().expect_success();
+        let after = machine.host();
         let rules = dnat_rules(&after);
         assert_eq!(rules.len(), 4, "{rules:#?}");
         let lead_to = |rule: &str| {
@@ -43,12 +43,12 @@ fn portmap_replaces_the_ports_of_a_container_that_moved() {
 #[test]
 fn portmap_replaces_ports_that_changed() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let guest = client.add("changes", 8080);
-        let changed = client.describe(&guest.container, 8181);
-        let result = guest.attachment.result.as_ref();
-        client.runtime().invocation(Verb::Add, "portmap", &changed, result).run().expect_success();
-        let nat = client.host().section("iptables nat").join("\n");
+        let machine = DelHost::dual_stack(flavour);
+        let attached = machine.add("changes", 8080);
+        let changed = machine.describe(&attached.container, 8181);
+        let result = attached.attachment.result.as_ref();
+        machine.runtime().invocation(Verb::Add, "portmap", &changed, result).run().expect_success();
+        let nat = machine.host().section("iptables nat").join("\n");
         assert!(nat.contains("--dport 8181") && nat.contains("--dports 8181"), "{nat}");
         assert!(!nat.contains("8080"), "{nat}");
     }
@@ -58,16 +58,16 @@ fn portmap_replaces_ports_that_changed() {
 #[test]
 fn a_container_that_is_added_again_at_another_address_leaves_nothing_of_the_old_one() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let before = client.host();
-        let mut guest = client.add("again", 8080);
-        guest.die();
-        let again = client.add_with("again", 8080, &asking_for(OTHER[0]));
-        let state = client.host();
+        let machine = DelHost::dual_stack(flavour);
+        let before = machine.host();
+        let mut attached = machine.add("again", 8080);
+        attached.die();
+        let again = machine.add_with("again", 8080, &asking_for(OTHER[0]));
+        let state = machine.host();
         let stale: Vec<_> = dnat_rules(&state).into_iter().filter(|rule| rule.contains(FIRST[0])).collect();
         assert!(stale.is_empty(), "{stale:#?}");
-        client.serves(&again);
-        client.runtime().del(&again.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        machine.serves(&again);
+        machine.runtime().del(&again.attachment).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Flavour, Nomad, Runtime, Verb};
 
-use crate::del::client::Client;
+use crate::del::del_host::DelHost;
 
 const PLUGINS: [&str; 4] = ["loopback", "bridge", "firewall", "portmap"];
 
@@ -27,16 +27,16 @@ fn del_takes_away_what_an_unfinished_add_made() {
     let named = starts.map(|start| (format!("{} after {} plugins", start.0, start.2), start));
     for_each(named, |(_, nomad, count)| {
         for gone in [false, true] {
-            let client = Client::new(nomad.clone(), Flavour::Nft);
-            let before = client.host();
-            let container = client.sandbox.container("unfinished");
-            let mut attachment = client.describe(&container, 8080);
-            client.runtime_without(&PLUGINS[count..]).add(&mut attachment);
+            let machine = DelHost::new(nomad.clone(), Flavour::Nft);
+            let before = machine.host();
+            let container = machine.sandbox.container("unfinished");
+            let mut attachment = machine.describe(&container, 8080);
+            machine.runtime_without(&PLUGINS[count..]).add(&mut attachment);
             if gone {
                 container.remove();
             }
-            client.runtime().del(&attachment.without_result()).expect_success();
-            client.skeleton().assert_nothing_else(&before, || client.host());
+            machine.runtime().del(&attachment.without_result()).expect_success();
+            machine.skeleton().assert_nothing_else(&before, || machine.host());
         }
     });
 }
@@ -53,45 +53,45 @@ fn del_takes_away_what_a_killed_del_left() {
 
 /// Half of the rounds start on a machine where no container has been.
 fn kill_and_delete(nomad: &Nomad, killed: Verb) {
-    let mut chance = Chance(7);
+    let mut chance = FixedRandom(7);
     let mut hits = 0;
-    let times = usual_times(&Client::new(nomad.clone(), Flavour::Nft), killed);
+    let times = usual_times(&DelHost::new(nomad.clone(), Flavour::Nft), killed);
     // A busy machine lets some end before their time: then there are more rounds.
     for round in 0..4 * ROUNDS {
         if round >= ROUNDS && hits >= ROUNDS / 3 {
             break;
         }
-        let client = Client::new(nomad.clone(), Flavour::Nft);
+        let machine = DelHost::new(nomad.clone(), Flavour::Nft);
         if round % 2 == 0 {
-            drop(client.add("neighbour", 9090));
+            drop(machine.add("neighbour", 9090));
         }
-        let before = client.host();
-        let container = client.sandbox.container("victim");
-        let mut attachment = client.describe(&container, 8080);
+        let before = machine.host();
+        let container = machine.sandbox.container("victim");
+        let mut attachment = machine.describe(&container, 8080);
         if killed == Verb::Del {
-            client.runtime().add(&mut attachment).expect_success();
+            machine.runtime().add(&mut attachment).expect_success();
         }
         let victim = PLUGINS[round as usize % PLUGINS.len()];
         let after = chance.part_of(times[round as usize % PLUGINS.len()]);
-        if run_until_killed(&client.runtime(), &attachment, killed, victim, after) {
+        if run_until_killed(&machine.runtime(), &attachment, killed, victim, after) {
             hits += 1;
             thread::sleep(LAST_BREATH);
         }
         if round % 3 == 0 {
             container.remove();
         }
-        client.runtime().del(&attachment).expect_success();
+        machine.runtime().del(&attachment).expect_success();
         eprintln!("round {round}, {victim} killed after {after:?}");
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
     }
     assert!(hits >= ROUNDS / 3, "only {hits} processes were killed before they ended");
 }
 
 /// Returns how long each plugin takes, for a container that is deleted afterwards.
-fn usual_times(client: &Client, verb: Verb) -> Vec<Duration> {
-    let container = client.sandbox.container("measured");
-    let mut attachment = client.describe(&container, 7070);
-    let runtime = client.runtime();
+fn usual_times(machine: &DelHost, verb: Verb) -> Vec<Duration> {
+    let container = machine.sandbox.container("measured");
+    let mut attachment = machine.describe(&container, 7070);
+    let runtime = machine.runtime();
     let add = runtime.add(&mut attachment);
     let del = runtime.del(&attachment);
     let chain = if verb == Verb::Add { &add } else { &del };
@@ -121,9 +121,9 @@ fn run_until_killed(runtime: &Runtime<'_>, attachment: &Attachment, verb: Verb, 
 }
 
 /// The same numbers in every run, so that a failure comes again.
-struct Chance(u64);
+struct FixedRandom(u64);
 
-impl Chance {
+impl FixedRandom {
     /// Returns some part of a duration.
     fn part_of(&mut self, whole: Duration) -> Duration {
         // Constants of Knuth's MMIX generator.

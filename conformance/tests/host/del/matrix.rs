@@ -3,73 +3,77 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Flavour, Loss, Nomad, State};
 
-use crate::del::client::{Change, Client, FIRST};
+use crate::del::del_host::{Change, DelHost, FIRST};
 
 const ALLOC: &str = "8c0b7f1e-93a2-4a6b-8f8e-2f4b0c8d9e10";
 const MASQUERADE_CHAIN: &str = "CNI-f795935c5b000b7816d4ca95";
 const PORT_CHAIN: &str = "CNI-DN-f795935c5b000b7816d4c";
 
 /// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&Client, &Container, Attachment) -> Attachment;
+type Before = fn(&DelHost, &Container, Attachment) -> Attachment;
 
 /// What the runtime does not know any more. Go leaves the masquerade behind without a live
 /// namespace, the ports without `runtimeConfig`, the filter rules without the result, and fails
 /// over a plain file and over arguments.
-fn requests() -> impl Iterator<Item = (Loss, impl Fn(&Client, &Container, Attachment) -> Attachment)> {
+fn requests() -> impl Iterator<Item = (Loss, impl Fn(&DelHost, &Container, Attachment) -> Attachment)> {
     let all = Loss::ALL.into_iter().chain(Loss::OF_PORTS);
-    all.map(|loss| (loss, move |_: &Client, container: &Container, request| loss.strike(container, request)))
+    all.map(|loss| (loss, move |_: &DelHost, container: &Container, request| loss.strike(container, request)))
 }
 
 /// What somebody took away; it may have been others' too.
 const DAMAGE: [(&str, Before); 11] = [
-    ("bridge gone", |client, _, request| {
-        client.sandbox.sh("ip link del nomad");
+    ("bridge gone", |machine, _, request| {
+        machine.sandbox.sh("ip link del nomad");
         request
     }),
-    ("bridge and netns gone", |client, container, request| {
-        client.sandbox.sh("ip link del nomad");
+    ("bridge and netns gone", |machine, container, request| {
+        machine.sandbox.sh("ip link del nomad");
         container.remove();
         request
     }),
-    ("entry rules flushed", |client, _, request| flushed(client, "-t nat -F CNI-HOSTPORT-DNAT", request)),
-    ("POSTROUTING flushed", |client, _, request| flushed(client, "-t nat -F POSTROUTING", request)),
-    ("masquerade chain flushed", |client, _, request| {
-        flushed(client, &format!("-t nat -F {MASQUERADE_CHAIN}"), request)
+    ("entry rules flushed", |machine, _, request| flushed(machine, "-t nat -F CNI-HOSTPORT-DNAT", request)),
+    ("POSTROUTING flushed", |machine, _, request| flushed(machine, "-t nat -F POSTROUTING", request)),
+    ("masquerade chain flushed", |machine, _, request| {
+        flushed(machine, &format!("-t nat -F {MASQUERADE_CHAIN}"), request)
     }),
-    ("chain of ports flushed", |client, _, request| flushed(client, &format!("-t nat -F {PORT_CHAIN}"), request)),
-    ("CNI-FORWARD flushed", |client, _, request| flushed(client, "-F CNI-FORWARD", request)),
-    ("FORWARD flushed", |client, _, request| flushed(client, "-F FORWARD", request)),
-    ("nat flushed", |client, _, request| flushed(client, "-t nat -F", request)),
-    ("lease gone", |client, _, request| {
-        for address in FIRST.iter().take(client.programs().len()) {
-            client.sandbox.sh(&format!("rm /run/cni/nomad/{address}"));
+    ("chain of ports flushed", |machine, _, request| flushed(machine, &format!("-t nat -F {PORT_CHAIN}"), request)),
+    ("CNI-FORWARD flushed", |machine, _, request| flushed(machine, "-F CNI-FORWARD", request)),
+    ("FORWARD flushed", |machine, _, request| flushed(machine, "-F FORWARD", request)),
+    ("nat flushed", |machine, _, request| flushed(machine, "-t nat -F", request)),
+    ("lease gone", |machine, _, request| {
+        for address in FIRST.iter().take(machine.programs().len()) {
+            machine.sandbox.sh(&format!("rm /run/cni/nomad/{address}"));
         }
         request
     }),
-    ("folder of leases gone", |client, _, request| {
-        client.sandbox.sh("rm -r /run/cni/nomad");
+    ("folder of leases gone", |machine, _, request| {
+        machine.sandbox.sh("rm -r /run/cni/nomad");
         request
     }),
 ];
 
-fn flushed(client: &Client, words: &str, request: Attachment) -> Attachment {
-    for program in client.programs() {
-        client.sandbox.sh(&format!("{program} {words}"));
+fn flushed(machine: &DelHost, words: &str, request: Attachment) -> Attachment {
+    for program in machine.programs() {
+        machine.sandbox.sh(&format!("{program} {words}"));
     }
     request
 }
 
 /// Adds, lets things happen, deletes, and deletes once more.
-fn takes_all_away(nomad: &Nomad, flavour: Flavour, before_del: impl Fn(&Client, &Container, Attachment) -> Attachment) {
-    let client = Client::new(nomad.clone(), flavour);
-    let before = client.host();
-    let container = client.sandbox.container(ALLOC);
-    let mut attachment = client.describe(&container, 8080);
-    client.runtime().add(&mut attachment).expect_success();
-    let request = before_del(&client, &container, attachment);
+fn takes_all_away(
+    nomad: &Nomad,
+    flavour: Flavour,
+    before_del: impl Fn(&DelHost, &Container, Attachment) -> Attachment,
+) {
+    let machine = DelHost::new(nomad.clone(), flavour);
+    let before = machine.host();
+    let container = machine.sandbox.container(ALLOC);
+    let mut attachment = machine.describe(&container, 8080);
+    machine.runtime().add(&mut attachment).expect_success();
+    let request = before_del(&machine, &container, attachment);
     for _ in ["first", "again"] {
-        client.runtime().del(&request).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        machine.runtime().del(&request).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
     }
 }
 
@@ -77,21 +81,21 @@ fn takes_all_away(nomad: &Nomad, flavour: Flavour, before_del: impl Fn(&Client, 
 fn spares_the_neighbour(
     nomad: &Nomad,
     flavour: Flavour,
-    before_del: impl Fn(&Client, &Container, Attachment) -> Attachment,
+    before_del: impl Fn(&DelHost, &Container, Attachment) -> Attachment,
 ) {
-    let client = Client::new(nomad.clone(), flavour);
-    let neighbour = client.add("neighbour", 9090);
-    let state = || State::capture(&client.sandbox, &[&neighbour.container]);
+    let machine = DelHost::new(nomad.clone(), flavour);
+    let neighbour = machine.add("neighbour", 9090);
+    let state = || State::capture(&machine.sandbox, &[&neighbour.container]);
     let before = state();
-    let container = client.sandbox.container(ALLOC);
-    let mut attachment = client.describe(&container, 8080);
-    client.runtime().add(&mut attachment).expect_success();
-    let request = before_del(&client, &container, attachment);
+    let container = machine.sandbox.container(ALLOC);
+    let mut attachment = machine.describe(&container, 8080);
+    machine.runtime().add(&mut attachment).expect_success();
+    let request = before_del(&machine, &container, attachment);
     for _ in ["first", "again"] {
-        client.runtime().del(&request).expect_success();
-        client.skeleton().assert_nothing_else(&before, state);
+        machine.runtime().del(&request).expect_success();
+        machine.skeleton().assert_nothing_else(&before, state);
     }
-    client.serves(&neighbour);
+    machine.serves(&neighbour);
 }
 
 fn v4() -> Nomad {
@@ -151,10 +155,10 @@ fn del_spares_neighbours_whatever_the_runtime_lost_on_legacy_iptables() {
 #[test]
 fn del_copes_with_a_table_that_is_gone() {
     for nomad in [v4(), dual_stack()] {
-        takes_all_away(&nomad, Flavour::Nft, |client, _, request| {
-            client.sandbox.sh("nft delete table ip nat");
-            if client.programs().len() > 1 {
-                client.sandbox.sh("nft delete table ip6 nat");
+        takes_all_away(&nomad, Flavour::Nft, |machine, _, request| {
+            machine.sandbox.sh("nft delete table ip nat");
+            if machine.programs().len() > 1 {
+                machine.sandbox.sh("nft delete table ip6 nat");
             }
             request
         });
@@ -165,14 +169,14 @@ fn del_copes_with_a_table_that_is_gone() {
 #[test]
 fn del_leaves_the_container_as_add_found_it() {
     for nomad in [v4(), dual_stack()] {
-        let client = Client::new(nomad, Flavour::Nft);
-        let container = client.sandbox.container("found");
-        let state = || State::capture(&client.sandbox, &[&container]).without("found addresses");
+        let machine = DelHost::new(nomad, Flavour::Nft);
+        let container = machine.sandbox.container("found");
+        let state = || State::capture(&machine.sandbox, &[&container]).without("found addresses");
         let before = state();
-        let mut attachment = client.describe(&container, 8080);
-        client.runtime().add(&mut attachment).expect_success();
-        client.runtime().del(&attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, state);
+        let mut attachment = machine.describe(&container, 8080);
+        machine.runtime().add(&mut attachment).expect_success();
+        machine.runtime().del(&attachment).expect_success();
+        machine.skeleton().assert_nothing_else(&before, state);
     }
 }
 
@@ -186,18 +190,18 @@ fn del_of_a_container_that_was_never_added_changes_nothing() {
     ];
     for flavour in Flavour::ALL {
         for_each(requests, |change| {
-            let client = Client::dual_stack(flavour);
-            let stranger = client.sandbox.container("stranger");
-            let request = change(client.describe(&stranger, 8080));
-            let before = State::capture(&client.sandbox, &[&stranger]);
-            client.runtime().del(&request).expect_success();
-            client.skeleton().assert_nothing_else(&before, || State::capture(&client.sandbox, &[&stranger]));
-            let neighbour = client.add("neighbour", 8080);
-            let before = State::capture(&client.sandbox, &[&neighbour.container]);
-            client.runtime().del(&request).expect_success();
-            let after = || State::capture(&client.sandbox, &[&neighbour.container]);
-            client.skeleton().assert_nothing_else(&before, after);
-            client.serves(&neighbour);
+            let machine = DelHost::dual_stack(flavour);
+            let stranger = machine.sandbox.container("stranger");
+            let request = change(machine.describe(&stranger, 8080));
+            let before = State::capture(&machine.sandbox, &[&stranger]);
+            machine.runtime().del(&request).expect_success();
+            machine.skeleton().assert_nothing_else(&before, || State::capture(&machine.sandbox, &[&stranger]));
+            let neighbour = machine.add("neighbour", 8080);
+            let before = State::capture(&machine.sandbox, &[&neighbour.container]);
+            machine.runtime().del(&request).expect_success();
+            let after = || State::capture(&machine.sandbox, &[&neighbour.container]);
+            machine.skeleton().assert_nothing_else(&before, after);
+            machine.serves(&neighbour);
         });
     }
 }

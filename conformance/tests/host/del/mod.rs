@@ -6,7 +6,7 @@
 
 mod again;
 mod broken;
-mod client;
+mod del_host;
 mod interrupted;
 mod matrix;
 mod neighbours;

@@ -6,19 +6,19 @@ use cni_conformance::cases::for_each;
 use cni_conformance::traffic::ping;
 use cni_conformance::{Flavour, Network, Outside, State};
 
-use crate::del::client::{Client, FIRST, asking_for};
+use crate::del::del_host::{DelHost, FIRST, asking_for};
 
 #[test]
 fn del_of_one_container_leaves_the_traffic_of_the_other_alone() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let stays = client.add("stays", 9090);
-        let goes = client.add("goes", 8080);
-        client.serves(&stays);
-        client.serves(&goes);
-        client.runtime().del(&goes.attachment).expect_success();
-        client.serves(&stays);
-        client.is_silent_at(8080);
+        let machine = DelHost::dual_stack(flavour);
+        let stays = machine.add("stays", 9090);
+        let goes = machine.add("goes", 8080);
+        machine.serves(&stays);
+        machine.serves(&goes);
+        machine.runtime().del(&goes.attachment).expect_success();
+        machine.serves(&stays);
+        machine.is_silent_at(8080);
     }
 }
 
@@ -29,27 +29,27 @@ fn del_of_one_interface_leaves_the_masquerade_of_the_other() {
     let rows =
         Flavour::ALL.into_iter().flat_map(|flavour| [("eth0", "eth1"), ("eth1", "eth0")].map(|row| (flavour, row)));
     for_each(rows.map(|row| (format!("{row:?}"), row)), |(flavour, (stays, goes))| {
-        let client = Client::dual_stack(flavour);
-        let before = client.host();
-        let container = client.sandbox.container("both");
+        let machine = DelHost::dual_stack(flavour);
+        let before = machine.host();
+        let container = machine.sandbox.container("both");
         let attach = |ifname: &str| {
-            let mut attachment = client.describe(&container, 8080).without_capabilities().ifname(ifname);
-            client.runtime().add(&mut attachment).expect_success();
+            let mut attachment = machine.describe(&container, 8080).without_capabilities().ifname(ifname);
+            machine.runtime().add(&mut attachment).expect_success();
             attachment
         };
         let [kept, gone] = [stays, goes].map(attach);
-        client.runtime().del(&gone).expect_success();
+        machine.runtime().del(&gone).expect_success();
         let links: Vec<_> = Network::observe(&container).links.into_iter().map(|link| link.name).collect();
         assert_eq!(links, ["lo", stays]);
-        client.runtime().check(&kept).expect_success();
+        machine.runtime().check(&kept).expect_success();
         for address in [Outside::V4.into(), Outside::V6.into()] {
             // The uplink is new: for a second it asks for no IPv6 neighbour.
             assert!(ping(&container, address, Duration::from_secs(3)), "{address} by {stays}");
         }
-        client.runtime().del(&gone).expect_success();
-        client.runtime().check(&kept).expect_success();
-        client.runtime().del(&kept).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        machine.runtime().del(&gone).expect_success();
+        machine.runtime().check(&kept).expect_success();
+        machine.runtime().del(&kept).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
     });
 }
 
@@ -57,32 +57,32 @@ fn del_of_one_interface_leaves_the_masquerade_of_the_other() {
 #[test]
 fn del_of_one_interface_leaves_the_ports_of_the_other() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let before = client.host();
-        let mut guest = client.add("both", 8080);
-        let mut second = guest.attachment.clone().without_result().without_capabilities().ifname("eth1");
-        client.runtime().add(&mut second).expect_success();
-        client.runtime().del(&second).expect_success();
-        client.serves(&guest);
-        client.runtime().del(&guest.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
-        guest.die();
+        let machine = DelHost::dual_stack(flavour);
+        let before = machine.host();
+        let mut attached = machine.add("both", 8080);
+        let mut second = attached.attachment.clone().without_result().without_capabilities().ifname("eth1");
+        machine.runtime().add(&mut second).expect_success();
+        machine.runtime().del(&second).expect_success();
+        machine.serves(&attached);
+        machine.runtime().del(&attached.attachment).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
+        attached.die();
     }
 }
 
 /// A second DEL of one interface, late, when its address is the other's.
 #[test]
 fn a_repeated_del_of_one_interface_leaves_the_other_at_its_address() {
-    let client = Client::dual_stack(Flavour::Nft);
-    let container = client.sandbox.container("both");
-    let mut first = client.describe(&container, 8080).without_capabilities();
-    client.runtime().add(&mut first).expect_success();
-    client.runtime().del(&first).expect_success();
+    let machine = DelHost::dual_stack(Flavour::Nft);
+    let container = machine.sandbox.container("both");
+    let mut first = machine.describe(&container, 8080).without_capabilities();
+    machine.runtime().add(&mut first).expect_success();
+    machine.runtime().del(&first).expect_success();
     let mut second = first.clone().without_result().ifname("eth1").args(&asking_for(FIRST[0]));
-    client.runtime().add(&mut second).expect_success();
-    let state = || State::capture(&client.sandbox, &[&container]);
+    machine.runtime().add(&mut second).expect_success();
+    let state = || State::capture(&machine.sandbox, &[&container]);
     let before = state();
-    client.runtime_without(&["loopback"]).del(&first).expect_success();
-    client.skeleton().assert_nothing_else(&before, state);
-    client.runtime().check(&second).expect_success();
+    machine.runtime_without(&["loopback"]).del(&first).expect_success();
+    machine.skeleton().assert_nothing_else(&before, state);
+    machine.runtime().check(&second).expect_success();
 }

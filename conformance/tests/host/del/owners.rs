@@ -7,14 +7,14 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Flavour};
 
-use crate::del::client::{Change, Client, FIRST, Guest, asking_for};
+use crate::del::del_host::{Change, DelHost, DeletedContainer, FIRST, asking_for};
 
 /// The old container's addresses for a new one.
-fn add_at_first_address(client: &Client, name: &str, host_port: u16) -> Guest {
-    let guest = client.add_with(name, host_port, &asking_for(FIRST[0]));
-    let result = guest.attachment.result.as_ref().expect("the guest is attached");
+fn add_at_first_address(machine: &DelHost, name: &str, host_port: u16) -> DeletedContainer {
+    let attached = machine.add_with(name, host_port, &asking_for(FIRST[0]));
+    let result = attached.attachment.result.as_ref().expect("the guest is attached");
     assert_eq!(result["ips"][0]["address"], format!("{}/20", FIRST[0]), "{result:#}");
-    guest
+    attached
 }
 
 /// As runtimes send the last DEL of a container.
@@ -34,15 +34,15 @@ fn every_late_request(run: impl Fn(Flavour, Change)) {
 #[test]
 fn a_repeated_del_leaves_the_new_owner_of_the_address_alone() {
     every_late_request(|flavour, change| {
-        let client = Client::dual_stack(flavour);
-        let mut old = client.add("old", 8080);
-        client.runtime().del(&old.attachment).expect_success();
+        let machine = DelHost::dual_stack(flavour);
+        let mut old = machine.add("old", 8080);
+        machine.runtime().del(&old.attachment).expect_success();
         old.die();
-        let new = add_at_first_address(&client, "new", 8080);
-        let before = client.host();
-        client.runtime().del(&change(old.attachment.clone())).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
-        client.serves(&new);
+        let new = add_at_first_address(&machine, "new", 8080);
+        let before = machine.host();
+        machine.runtime().del(&change(old.attachment.clone())).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
+        machine.serves(&new);
     });
 }
 
@@ -50,14 +50,14 @@ fn a_repeated_del_leaves_the_new_owner_of_the_address_alone() {
 #[test]
 fn a_retried_del_leaves_the_new_owner_of_the_address_alone() {
     every_late_request(|flavour, change| {
-        let client = Client::dual_stack(flavour);
-        let mut old = client.add("old", 8080);
-        client.runtime_without(&["loopback"]).del(&old.attachment).expect_success();
-        let new = add_at_first_address(&client, "new", 9090);
-        let before = client.host();
-        client.runtime().del(&change(old.attachment.clone())).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
-        client.serves(&new);
+        let machine = DelHost::dual_stack(flavour);
+        let mut old = machine.add("old", 8080);
+        machine.runtime_without(&["loopback"]).del(&old.attachment).expect_success();
+        let new = add_at_first_address(&machine, "new", 9090);
+        let before = machine.host();
+        machine.runtime().del(&change(old.attachment.clone())).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
+        machine.serves(&new);
         old.die();
     });
 }
@@ -67,30 +67,30 @@ fn a_retried_del_leaves_the_new_owner_of_the_address_alone() {
 #[test]
 fn a_late_first_del_takes_the_old_container_away_and_leaves_the_new_owner_alone() {
     every_late_request(|flavour, change| {
-        let client = Client::dual_stack(flavour);
-        let before = client.host();
-        let mut old = client.add("old", 8080);
+        let machine = DelHost::dual_stack(flavour);
+        let before = machine.host();
+        let mut old = machine.add("old", 8080);
         old.die();
         for address in FIRST {
-            client.sandbox.sh(&format!("rm /run/cni/nomad/{address}"));
+            machine.sandbox.sh(&format!("rm /run/cni/nomad/{address}"));
         }
-        let new = add_at_first_address(&client, "new", 9090);
-        client.runtime().del(&change(old.attachment.clone())).expect_success();
-        client.serves(&new);
-        client.runtime().del(&new.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        let new = add_at_first_address(&machine, "new", 9090);
+        machine.runtime().del(&change(old.attachment.clone())).expect_success();
+        machine.serves(&new);
+        machine.runtime().del(&new.attachment).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
     });
 }
 
 #[test]
 fn del_ends_what_a_host_port_led_to() {
     for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let old = client.add("old", 8080);
-        client.is_reached(&old);
-        client.runtime().del(&old.attachment).expect_success();
-        client.is_silent_at(8080);
-        let new = client.add("new", 8080);
-        client.serves(&new);
+        let machine = DelHost::dual_stack(flavour);
+        let old = machine.add("old", 8080);
+        machine.is_reached(&old);
+        machine.runtime().del(&old.attachment).expect_success();
+        machine.is_silent_at(8080);
+        let new = machine.add("new", 8080);
+        machine.serves(&new);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use cni_conformance::cases::for_each;
 use cni_conformance::{Flavour, Invocation, Verb};
 
-use crate::del::client::Client;
+use crate::del::del_host::DelHost;
 
 /// The calls by which a namespace is identified, each with an error that it may have for a moment.
 const FAULTS: [(&str, &[&str]); 3] = [
@@ -25,16 +25,16 @@ fn with_fault(call: &Invocation, fault: &[&str]) -> Invocation {
 #[test]
 fn firewall_fails_and_leaves_what_the_next_del_removes() {
     for_each(FAULTS, |fault| {
-        let client = Client::dual_stack(Flavour::Nft);
-        let before = client.host();
-        let guest = client.add("victim", 8080);
-        let firewall = |verb| client.runtime().invocation(verb, "firewall", &guest.attachment, None);
-        let with_rules = client.host();
+        let machine = DelHost::dual_stack(Flavour::Nft);
+        let before = machine.host();
+        let attached = machine.add("victim", 8080);
+        let firewall = |verb| machine.runtime().invocation(verb, "firewall", &attached.attachment, None);
+        let with_rules = machine.host();
         with_fault(&firewall(Verb::Del), fault).run().error();
-        assert!(client.host().section("iptables filter") == with_rules.section("iptables filter"), "all or nothing");
+        assert!(machine.host().section("iptables filter") == with_rules.section("iptables filter"), "all or nothing");
         firewall(Verb::Del).run().expect_success();
-        client.runtime().del(&guest.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
+        machine.runtime().del(&attached.attachment).expect_success();
+        machine.skeleton().assert_nothing_else(&before, || machine.host());
         assert!(!Path::new("/run/cni/.cni-plugins-rs/host").exists());
     });
 }
@@ -42,16 +42,17 @@ fn firewall_fails_and_leaves_what_the_next_del_removes() {
 #[test]
 fn firewall_adds_nothing() {
     for_each(FAULTS, |fault| {
-        let client = Client::dual_stack(Flavour::Nft);
-        let guest = client.add("victim", 8080);
-        let firewall =
-            |verb| client.runtime().invocation(verb, "firewall", &guest.attachment, guest.attachment.result.as_ref());
+        let machine = DelHost::dual_stack(Flavour::Nft);
+        let attached = machine.add("victim", 8080);
+        let firewall = |verb| {
+            machine.runtime().invocation(verb, "firewall", &attached.attachment, attached.attachment.result.as_ref())
+        };
         firewall(Verb::Del).run().expect_success();
-        let before = client.host();
+        let before = machine.host();
         with_fault(&firewall(Verb::Add), fault).run().error();
-        cni_conformance::state::assert_same(&before, &client.host());
+        cni_conformance::state::assert_same(&before, &machine.host());
         firewall(Verb::Add).run().expect_success();
-        client.runtime().check(&guest.attachment).expect_success();
+        machine.runtime().check(&attached.attachment).expect_success();
         assert!(!Path::new("/run/cni/.cni-plugins-rs/host").exists());
     });
 }

@@ -13,14 +13,14 @@ use crate::differential::reference;
 const ADDRESS: &str = "10.88.0.5";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum OwnerStep {
     Add(usize),
     Del(usize),
 }
 
-use Step::{Add, Del};
+use OwnerStep::{Add, Del};
 
-const ORDERS: [[Step; 4]; 3] = [
+const ORDERS: [[OwnerStep; 4]; 3] = [
     [Add(0), Del(0), Add(1), Del(1)],
     [Add(0), Add(1), Del(0), Del(1)],
     // The first one keeps running.
@@ -59,14 +59,14 @@ impl Engine {
 }
 
 /// Both containers, each in a network of its own, and the filter.
-struct Stage {
+struct TwoOwners {
     engine: Engine,
     machine: FirewalldHost,
     reference: std::path::PathBuf,
     attachments: [Attachment; 2],
 }
 
-impl Stage {
+impl TwoOwners {
     fn new(engine: Engine, reference: &std::path::Path) -> Self {
         let machine = engine.machine();
         let attachments = ["first", "second"].map(|name| {
@@ -79,7 +79,7 @@ impl Stage {
     }
 
     /// Calls the firewall plugin of one side, when the interface is there, as in a whole chain.
-    fn call(&self, step: Step, by_reference: bool) {
+    fn call(&self, step: OwnerStep, by_reference: bool) {
         let (verb, at) = match step {
             Add(at) => (Verb::Add, at),
             Del(at) => (Verb::Del, at),
@@ -129,22 +129,22 @@ fn result(netns: &str) -> Value {
 
 fn every_order(engine: Engine) {
     let Some(reference) = reference::find("two containers with one address") else { return };
-    let stage = Stage::new(engine, &reference.folder);
+    let owners = TwoOwners::new(engine, &reference.folder);
     let all = engine.rules_of_an_address();
     for order in ORDERS {
         for sides in 0..16_usize {
             for (number, step) in order.into_iter().enumerate() {
                 let by_reference = sides >> number & 1 == 1;
-                stage.call(step, by_reference);
+                owners.call(step, by_reference);
                 let whole =
                     format!("{order:?}, by the reference: {sides:04b} from the last to the first; after {step:?}");
                 match (number, step) {
-                    (_, Add(_)) => assert_eq!(stage.rules(), all, "{whole}"),
-                    (3, Del(_)) if by_reference => assert_eq!(stage.rules(), 0, "{whole}"),
-                    (3, Del(_)) => assert_eq!((stage.rules(), stage.claims().as_str()), (0, ""), "{whole}"),
+                    (_, Add(_)) => assert_eq!(owners.rules(), all, "{whole}"),
+                    (3, Del(_)) if by_reference => assert_eq!(owners.rules(), 0, "{whole}"),
+                    (3, Del(_)) => assert_eq!((owners.rules(), owners.claims().as_str()), (0, ""), "{whole}"),
                     // Ours knows of the other one if it has made both; it is cut off otherwise, as always by the reference.
-                    (_, Del(_)) if order[0] == Add(0) && order[1] == Del(0) => assert_eq!(stage.rules(), 0, "{whole}"),
-                    (_, Del(_)) if sides & 0b111 == 0 => assert_eq!(stage.rules(), all, "{whole}"),
+                    (_, Del(_)) if order[0] == Add(0) && order[1] == Del(0) => assert_eq!(owners.rules(), 0, "{whole}"),
+                    (_, Del(_)) if sides & 0b111 == 0 => assert_eq!(owners.rules(), all, "{whole}"),
                     (_, Del(_)) => {}
                 }
             }

@@ -12,15 +12,15 @@ use cni_conformance::compare::row::PORTMAP;
 
 /// What a runtime asks for, and of which container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SwapStep {
     Add(usize),
     Check(usize),
     Del(usize),
 }
 
-use Step::{Add, Check, Del};
+use SwapStep::{Add, Check, Del};
 
-impl Step {
+impl SwapStep {
     fn container(self) -> usize {
         let (Add(at) | Check(at) | Del(at)) = self;
         at
@@ -28,7 +28,7 @@ impl Step {
 }
 
 /// Containers come, are checked and go; the plugins are exchanged in the middle, and again.
-const STEPS: [Step; 14] = [
+const STEPS: [SwapStep; 14] = [
     Add(0),
     Add(1),
     Check(0), // then the other ones

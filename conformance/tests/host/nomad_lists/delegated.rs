@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::nomad_lists::life::{Host, live};
+use crate::nomad_lists::life::{NomadListHost, live};
 use crate::nomad_lists::served::{Egress, Served};
 use cni_conformance::{binaries, flannel};
 
@@ -31,5 +31,5 @@ fn folder() -> PathBuf {
 
 #[test]
 fn a_list_of_flannel_lives() {
-    live(&Host::new(folder), &served());
+    live(&NomadListHost::new(folder), &served());
 }

@@ -21,13 +21,13 @@ const LOST: &str = "5a0e6f60-3a1c-4a55-8f0e-6f6f7a1d2b02";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A host with an uplink. As on a host of Docker, it drops what is forwarded unless a rule accepts it.
-pub struct Host {
+pub struct NomadListHost {
     pub sandbox: Sandbox,
     pub outside: Outside,
     folder: PathBuf,
 }
 
-impl Host {
+impl NomadListHost {
     /// With the plugins of this folder, which is asked for when the host is there.
     pub fn new(folder: fn() -> PathBuf) -> Self {
         let sandbox = Sandbox::new();
@@ -65,17 +65,17 @@ fn admin_chain(list: &Value) -> Option<&str> {
 }
 
 /// A container of a list, with an interface.
-pub struct Alloc<'h> {
-    host: &'h Host,
+pub struct ListAllocation<'h> {
+    host: &'h NomadListHost,
     served: &'h Served,
     pub container: Container,
     attachment: Attachment,
 }
 
-impl<'h> Alloc<'h> {
+impl<'h> ListAllocation<'h> {
     /// Runs ADD.
     #[track_caller]
-    pub fn start(host: &'h Host, served: &'h Served, id: &str) -> Self {
+    pub fn start(host: &'h NomadListHost, served: &'h Served, id: &str) -> Self {
         let container = host.sandbox.container(id);
         let mut attachment = Attachment::new(id, &container).netns(&format!("/var/run/netns/{id}")).args(&served.args);
         if !served.mappings.is_empty() {
@@ -213,7 +213,7 @@ fn uplink(own: IpAddr) -> IpAddr {
 
 /// What is left on the host, but for the last reserved addresses, which stay on disk.
 #[track_caller]
-fn assert_nothing_left(before: &State, host: &Host) {
+fn assert_nothing_left(before: &State, host: &NomadListHost) {
     let mut left = diff(before, &State::of_host(&host.sandbox));
     left.retain(|line| !line.contains("/last_reserved_ip."));
     assert!(left.is_empty(), "left behind:\n{}", left.join("\n"));
@@ -221,8 +221,8 @@ fn assert_nothing_left(before: &State, host: &Host) {
 
 /// The first container makes what all share, and takes away all that is its own.
 #[track_caller]
-fn first_life(host: &Host, served: &Served) -> State {
-    Alloc::start(host, served, FIRST).stop();
+fn first_life(host: &NomadListHost, served: &Served) -> State {
+    ListAllocation::start(host, served, FIRST).stop();
     let shared = State::of_host(&host.sandbox);
     let own: Vec<String> = shared.lines().into_iter().filter(|line| line.contains(FIRST)).collect();
     assert!(own.is_empty(), "left behind:\n{}", own.join("\n"));
@@ -231,12 +231,12 @@ fn first_life(host: &Host, served: &Served) -> State {
 
 /// Three containers, one after the other: which makes what all share, which loses its namespace, which is used.
 #[track_caller]
-pub fn live(host: &Host, served: &Served) {
+pub fn live(host: &NomadListHost, served: &Served) {
     host.prepare(served);
     let shared = first_life(host, served);
-    Alloc::start(host, served, LOST).stop_lost();
+    ListAllocation::start(host, served, LOST).stop_lost();
     assert_nothing_left(&shared, host);
-    let alloc = Alloc::start(host, served, ALLOC);
+    let alloc = ListAllocation::start(host, served, ALLOC);
     alloc.assert_result();
     alloc.check();
     alloc.assert_traffic();
@@ -247,14 +247,14 @@ pub fn live(host: &Host, served: &Served) {
 
 #[test]
 fn every_list_lives() {
-    for_each(served::all(), |served| live(&Host::new(binaries::under_test), &served));
+    for_each(served::all(), |served| live(&NomadListHost::new(binaries::under_test), &served));
 }
 
 /// Nomad's order is random, and DEL gets no arguments.
 #[test]
 fn the_order_of_arguments_does_not_matter() {
     let proxied = served::transparent_proxy();
-    let host = Host::new(binaries::under_test);
+    let host = NomadListHost::new(binaries::under_test);
     host.prepare(&proxied);
     let pairs: Vec<&str> = proxied.args.split(';').collect();
     for first in 0..pairs.len() {
@@ -262,7 +262,7 @@ fn the_order_of_arguments_does_not_matter() {
         let args = [behind, before].concat().join(";");
         let served = Served { args, ..proxied.clone() };
         let id = format!("{first}{}", &ALLOC[1..]);
-        let alloc = Alloc::start(&host, &served, &id);
+        let alloc = ListAllocation::start(&host, &served, &id);
         alloc.assert_result();
         alloc.check();
         alloc.stop();

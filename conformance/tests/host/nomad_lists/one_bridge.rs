@@ -4,7 +4,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::nomad::{self, GATEWAY_V4, GATEWAY_V6, SUBNET_V4, SUBNET_V6};
 use cni_conformance::{Network, Nomad, PortMapping, binaries};
 
-use crate::nomad_lists::life::{Alloc, Host};
+use crate::nomad_lists::life::{ListAllocation, NomadListHost};
 use crate::nomad_lists::served::{ALLOC, Served, bridge_copy, own_admin_chain};
 
 const NEIGHBOUR: &str = "1d0d2d53-1b6e-4f0f-9a39-0d62a7b1c001";
@@ -23,12 +23,12 @@ fn neighbours() -> Served {
 #[test]
 fn two_networks_live_on_one_bridge_and_neither_ends_the_other() {
     for_each([("end-to-end", bridge_copy()), ("own admin chain", own_admin_chain())], |copy| {
-        let host = Host::new(binaries::under_test);
+        let host = NomadListHost::new(binaries::under_test);
         let (nomads, copy) = (neighbours(), pinned(copy, "172.26.64.200"));
         host.prepare(&nomads);
         host.prepare(&copy);
-        let neighbour = Alloc::start(&host, &nomads, NEIGHBOUR);
-        let alloc = Alloc::start(&host, &copy, ALLOC);
+        let neighbour = ListAllocation::start(&host, &nomads, NEIGHBOUR);
+        let alloc = ListAllocation::start(&host, &copy, ALLOC);
         let gateways = [GATEWAY_V4, GATEWAY_V6, copy.gateways[1]];
         let found = Network::observe(host.sandbox.host()).addresses_of("nomad");
         let has = |gateway: &str| found.iter().any(|address| address.split('/').next() == Some(gateway));
@@ -41,7 +41,7 @@ fn two_networks_live_on_one_bridge_and_neither_ends_the_other() {
         alloc.stop();
         neighbour.check();
         neighbour.assert_traffic();
-        let alloc = Alloc::start(&host, &copy, "5a0e6f60-3a1c-4a55-8f0e-6f6f7a1d2b02");
+        let alloc = ListAllocation::start(&host, &copy, "5a0e6f60-3a1c-4a55-8f0e-6f6f7a1d2b02");
         neighbour.stop();
         alloc.check();
         alloc.assert_traffic();

@@ -5,7 +5,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Network, Runtime, Sandbox, binaries, nomad};
 use serde_json::{Value, json};
 
-use crate::nomad_lists::life::{Host, live};
+use crate::nomad_lists::life::{NomadListHost, live};
 use crate::nomad_lists::served::{ALLOC, Egress, Served};
 use crate::nomad_lists::waiting::{list, portmap};
 
@@ -69,7 +69,7 @@ fn every_list_of_macvlan_lives() {
             ("addresses by the job", ("eth0", fixed_by_the_job())),
         ],
         |(master, served)| {
-            let host = Host::new(binaries::under_test);
+            let host = NomadListHost::new(binaries::under_test);
             let _router = router(&host.sandbox, master);
             live(&host, &served);
         },

@@ -10,7 +10,7 @@ use cni_conformance::cnitool::ToolCall;
 use cni_conformance::{Container, Outcome};
 use serde_json::{Value, json};
 
-use crate::parallel::host::{Host, Sides};
+use crate::parallel::host::{ParallelHost, Sides};
 use crate::parallel::tally::Tally;
 
 /// The reference starts fifty processes for one container, and a hundred containers come at once on two processors.
@@ -36,7 +36,7 @@ pub enum Side {
 }
 
 /// A container that a runtime knows, with its calls.
-pub struct Guest {
+pub struct KnownContainer {
     pub name: String,
     pub id: String,
     pub side: Side,
@@ -51,8 +51,8 @@ pub struct Guest {
     del_by_other: ToolCall,
 }
 
-impl Guest {
-    pub fn new(host: &Host, sides: &Sides, number: usize, container: &Container) -> Self {
+impl KnownContainer {
+    pub fn new(host: &ParallelHost, sides: &Sides, number: usize, container: &Container) -> Self {
         let (side, folder, other) = match sides {
             Sides::Both(folder) if number.is_multiple_of(2) && number < 2 * OF_REFERENCE => {
                 (Side::Reference, Some(folder.as_path()), None)
@@ -141,7 +141,7 @@ impl Guest {
 }
 
 /// The container ID that `cnitool` makes of the namespace's path.
-fn id_of(host: &Host, container: &Container) -> String {
+fn id_of(host: &ParallelHost, container: &Container) -> String {
     let line = format!("printf %s {} | sha512sum", container.path());
     let sum = host.sandbox().exec(&["sh", "-c", &line]).expect_success().stdout;
     format!("cnitool-{}", &sum[..20])

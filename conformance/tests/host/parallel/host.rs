@@ -6,7 +6,7 @@ use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::{CniTool, Container, Flavour, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
-use crate::parallel::calls::Guest;
+use crate::parallel::calls::KnownContainer;
 
 /// The bridge of the network.
 pub const BRIDGE: &str = "br0";
@@ -72,12 +72,12 @@ pub enum Sides {
 }
 
 /// The host.
-pub struct Host {
+pub struct ParallelHost {
     pub backend: Backend,
     machine: FirewalldHost,
 }
 
-impl Host {
+impl ParallelHost {
     pub fn fresh(backend: Backend) -> Self {
         let sandbox = Sandbox::with_flavour(backend.flavour());
         if backend == Backend::IptablesScripts {
@@ -111,10 +111,14 @@ impl Host {
     }
 
     /// So many containers that are not attached yet.
-    pub fn guests(&self, sides: &Sides, count: usize) -> Vec<Guest> {
+    pub fn all_attached(&self, sides: &Sides, count: usize) -> Vec<KnownContainer> {
         let container = |number: usize| self.sandbox().container(&format!("c{number}"));
         let containers: Vec<Container> = (0..count).map(container).collect();
-        containers.iter().enumerate().map(|(number, container)| Guest::new(self, sides, number, container)).collect()
+        containers
+            .iter()
+            .enumerate()
+            .map(|(number, container)| KnownContainer::new(self, sides, number, container))
+            .collect()
     }
 }
 

@@ -9,7 +9,7 @@
 
 mod calls;
 mod host;
-mod meddlers;
+mod repeated_calls;
 mod round;
 mod tally;
 mod traces;

@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::parallel::calls::{Guest, Registry, Side};
-use crate::parallel::host::{Backend, Host, Sides};
-use crate::parallel::meddlers::Meddlers;
+use crate::parallel::calls::{KnownContainer, Registry, Side};
+use crate::parallel::host::{Backend, ParallelHost, Sides};
+use crate::parallel::repeated_calls::RepeatedCalls;
 use crate::parallel::tally::Tally;
 use crate::parallel::traces::{self, Lines};
 
@@ -32,47 +32,48 @@ impl Round {
     /// When anything of ours failed, is there twice, or is left.
     pub fn run(&self) -> String {
         let shared = self.what_one_after_the_other_leaves();
-        let host = Host::fresh(self.backend);
-        let guests = host.guests(&self.sides, self.containers);
-        let (meddlers, registry, tally) = (Meddlers::new(&host), Registry::default(), Tally::default());
-        let given = meddlers.during(&guests, &registry, &tally, || {
-            at_once(&guests, |guest| {
-                thread::sleep(guest.delay);
-                guest.add(&registry, &tally)
+        let host = ParallelHost::fresh(self.backend);
+        let all_attached = host.all_attached(&self.sides, self.containers);
+        let (meddlers, registry, tally) = (RepeatedCalls::new(&host), Registry::default(), Tally::default());
+        let given = meddlers.during(&all_attached, &registry, &tally, || {
+            at_once(&all_attached, |attached| {
+                thread::sleep(attached.delay);
+                attached.add(&registry, &tally)
             })
         });
-        self.assert_living(&guests, &tally, given.concat());
+        self.assert_living(&all_attached, &tally, given.concat());
         let twice = self.assert_rules_once(&host);
-        meddlers.during(&guests, &registry, &tally, || at_once(&guests, |guest| self.del(guest, &tally)));
+        meddlers
+            .during(&all_attached, &registry, &tally, || at_once(&all_attached, |attached| self.del(attached, &tally)));
         assert_nothing_failed(&tally);
         self.assert_nothing_left(&host, &meddlers, &shared);
         format!("{tally}\n  shared rules that are there twice: {twice:?}")
     }
 
     /// A third of the containers goes by the plugins that did not make them. The reference v1.1.1 knows no nftables.
-    fn del(&self, guest: &Guest, tally: &Tally) {
-        let may_be_others = guest.side == Side::Reference || self.backend != Backend::Nftables;
+    fn del(&self, attached: &KnownContainer, tally: &Tally) {
+        let may_be_others = attached.side == Side::Reference || self.backend != Backend::Nftables;
         match self.sides {
-            Sides::Both(_) if may_be_others && guest.name.ends_with(['3', '6', '9']) => guest.del_by_other(tally),
-            Sides::Both(_) | Sides::Ours => guest.del(tally),
+            Sides::Both(_) if may_be_others && attached.name.ends_with(['3', '6', '9']) => attached.del_by_other(tally),
+            Sides::Both(_) | Sides::Ours => attached.del(tally),
         }
     }
 
     fn what_one_after_the_other_leaves(&self) -> Lines {
-        let host = Host::fresh(self.backend);
+        let host = ParallelHost::fresh(self.backend);
         let (registry, tally) = (Registry::default(), Tally::default());
-        let guests = host.guests(&self.sides, 2);
-        for guest in &guests {
-            guest.add(&registry, &tally);
+        let all_attached = host.all_attached(&self.sides, 2);
+        for attached in &all_attached {
+            attached.add(&registry, &tally);
         }
-        for guest in &guests {
-            guest.del(&tally);
+        for attached in &all_attached {
+            attached.del(&tally);
         }
         assert_nothing_failed(&tally);
         traces::observe(&host)
     }
 
-    fn assert_living(&self, guests: &[Guest], tally: &Tally, mut given: Vec<IpAddr>) {
+    fn assert_living(&self, all_attached: &[KnownContainer], tally: &Tally, mut given: Vec<IpAddr>) {
         assert_nothing_failed(tally);
         given.sort();
         let mut distinct = given.clone();
@@ -80,14 +81,14 @@ impl Round {
         assert_eq!(given.len(), 2 * self.containers, "every container has an address of each family: {tally}");
         assert_eq!(distinct, given, "no address is given twice");
         assert_eq!(traces::leases(), given, "every address has its lease");
-        for guest in guests.iter().filter(|guest| guest.side == Side::Ours) {
-            guest.check(tally);
+        for attached in all_attached.iter().filter(|attached| attached.side == Side::Ours) {
+            attached.check(tally);
         }
         assert_nothing_failed(tally);
     }
 
     /// Returns the shared rules that the reference has doubled.
-    fn assert_rules_once(&self, host: &Host) -> Vec<String> {
+    fn assert_rules_once(&self, host: &ParallelHost) -> Vec<String> {
         let (of_containers, shared) = traces::repeated_rules(host);
         assert!(of_containers.is_empty(), "rules of containers are there twice: {of_containers:#?}");
         match self.sides {
@@ -97,7 +98,7 @@ impl Round {
         shared
     }
 
-    fn assert_nothing_left(&self, host: &Host, meddlers: &Meddlers, shared: &Lines) {
+    fn assert_nothing_left(&self, host: &ParallelHost, meddlers: &RepeatedCalls, shared: &Lines) {
         let found = settled(|| {
             let mut found = self.changes(host, shared);
             found.retain(|line| !(matches!(self.sides, Sides::Both(_)) && traces::is_claim(&line[2..])));
@@ -110,7 +111,7 @@ impl Round {
     }
 
     /// What is there and should not be, and the other way round. With the reference, it does not matter how often.
-    fn changes(&self, host: &Host, expected: &Lines) -> Vec<String> {
+    fn changes(&self, host: &ParallelHost, expected: &Lines) -> Vec<String> {
         let found = traces::observe(host);
         let count = |lines: &Lines, line: &str| match self.sides {
             Sides::Ours => lines.get(line).copied().unwrap_or_default(),
@@ -134,16 +135,16 @@ fn settled(find: impl Fn() -> Vec<String>) -> Vec<String> {
     }
 }
 
-/// Does something with all guests from the same moment on.
-fn at_once<T: Send>(guests: &[Guest], work: impl Fn(&Guest) -> T + Sync) -> Vec<T> {
-    let start = Barrier::new(guests.len());
+/// Does something with all containers from the same moment on.
+fn at_once<T: Send>(all_attached: &[KnownContainer], work: impl Fn(&KnownContainer) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(all_attached.len());
     thread::scope(|scope| {
-        let begin = |guest| {
+        let begin = |attached| {
             start.wait();
-            work(guest)
+            work(attached)
         };
-        let running: Vec<_> = guests.iter().map(|guest| scope.spawn(move || begin(guest))).collect();
-        running.into_iter().map(|guest| guest.join().expect("a call in its own thread")).collect()
+        let running: Vec<_> = all_attached.iter().map(|attached| scope.spawn(move || begin(attached))).collect();
+        running.into_iter().map(|attached| attached.join().expect("a call in its own thread")).collect()
     })
 }
 

@@ -29,12 +29,12 @@ impl Tally {
         work(&mut self.0.lock().expect("nobody panics with the tally"))
     }
 
-    pub fn called(&self, side: Side, guest: &str, outcome: &Outcome) {
+    pub fn called(&self, side: Side, attached: &str, outcome: &Outcome) {
         self.counted(|counted| {
             *counted.calls.entry(side).or_default() += 1;
             match side {
                 _ if outcome.succeeded() => {}
-                Side::Ours => counted.ours.push(format!("{guest}: {outcome}")),
+                Side::Ours => counted.ours.push(format!("{attached}: {outcome}")),
                 Side::Reference => *counted.reference.entry(kind_of_failure(outcome)).or_default() += 1,
             }
         });

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use cni_conformance::State;
 
-use crate::parallel::host::{Host, LEASES};
+use crate::parallel::host::{LEASES, ParallelHost};
 
 /// What two containers have in common.
 const OF_A_CONTAINER: [&str; 4] = ["10.88.", "fd00:88:", "cnitool-", "CNI-DN-"];
@@ -15,7 +15,7 @@ const OF_A_CONTAINER: [&str; 4] = ["10.88.", "fd00:88:", "cnitool-", "CNI-DN-"];
 pub type Lines = BTreeMap<String, usize>;
 
 /// Returns all lines of the host's state.
-pub fn observe(host: &Host) -> Lines {
+pub fn observe(host: &ParallelHost) -> Lines {
     let mut lines = Lines::new();
     for line in State::of_host(host.sandbox()).lines().iter().filter_map(|line| settled(line)) {
         *lines.entry(line).or_default() += 1;
@@ -40,7 +40,7 @@ fn settled(line: &str) -> Option<String> {
 }
 
 /// Rules that are there more than once in their chain: those of a container, and those that all share.
-pub fn repeated_rules(host: &Host) -> (Vec<String>, Vec<String>) {
+pub fn repeated_rules(host: &ParallelHost) -> (Vec<String>, Vec<String>) {
     let mut counted = Lines::new();
     let (mut table, mut chain) = (String::new(), String::new());
     for line in State::of_host(host.sandbox()).lines() {

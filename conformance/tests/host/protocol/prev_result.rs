@@ -23,12 +23,12 @@ fn family(version: &str) -> &'static str {
 }
 
 /// A machine with one container.
-struct Machine {
+struct PrevResultHost {
     container: Container,
     sandbox: Sandbox,
 }
 
-impl Machine {
+impl PrevResultHost {
     fn new() -> Self {
         let sandbox = crate::protocol::sandbox();
         Self { container: sandbox.container("ctr1"), sandbox }
@@ -67,7 +67,7 @@ fn assert_refused(outcome: &Outcome, version: &str, found: &str) {
 #[test]
 fn any_version_of_the_same_family_is_accepted_and_printed_as_the_configurations() {
     for plugin in readers() {
-        let machine = Machine::new();
+        let machine = PrevResultHost::new();
         for version in versions_of(plugin) {
             for other in VERSIONS.into_iter().filter(|other| family(other) == family(version)) {
                 let result = machine.add(plugin, version, &prev_result(other)).result();
@@ -79,7 +79,7 @@ fn any_version_of_the_same_family_is_accepted_and_printed_as_the_configurations(
 
 #[test]
 fn a_version_of_another_family_is_refused_before_any_work() {
-    let machine = Machine::new();
+    let machine = PrevResultHost::new();
     let before = machine.state();
     for plugin in readers() {
         for version in versions_of(plugin) {
@@ -94,7 +94,7 @@ fn a_version_of_another_family_is_refused_before_any_work() {
 
 #[test]
 fn without_a_version_it_is_the_configurations_but_an_empty_one_is_not() {
-    let machine = Machine::new();
+    let machine = PrevResultHost::new();
     for plugin in readers() {
         for version in versions_of(plugin) {
             let mut previous = prev_result(version);
@@ -114,7 +114,7 @@ fn without_a_version_it_is_the_configurations_but_an_empty_one_is_not() {
 /// The bridge plugin makes the first result, so it reads one only on CHECK.
 #[test]
 fn the_bridge_plugin_reads_it_on_check_only() {
-    let machine = Machine::new();
+    let machine = PrevResultHost::new();
     let foreign = json!({"prevResult": with(&prev_result("1.0.0"), &json!({"cniVersion": "0.4.0"}))});
     let config = with(&config("bridge", "1.0.0"), &foreign);
     machine.run("bridge", Verb::Add, &config).expect_success();
@@ -123,7 +123,7 @@ fn the_bridge_plugin_reads_it_on_check_only() {
 
 #[test]
 fn chained_plugins_cannot_do_without() {
-    let machine = Machine::new();
+    let machine = PrevResultHost::new();
     let before = machine.state();
     for (plugin, verb, text) in [
         ("firewall", Verb::Add, "missing prevResult from earlier plugin"),
@@ -155,7 +155,7 @@ fn chained_plugins_cannot_do_without() {
 /// An empty object is a result without addresses: nothing to do, and nothing to say but its version.
 #[test]
 fn an_empty_object_is_a_result() {
-    let machine = Machine::new();
+    let machine = PrevResultHost::new();
     let before = machine.state();
     for plugin in ["firewall", "portmap"] {
         let outcome = machine.add(plugin, "1.0.0", &json!({}));

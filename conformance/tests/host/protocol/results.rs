@@ -12,12 +12,12 @@ use crate::protocol::{call, config, versions_of, with};
 mod golden;
 
 /// A machine with the container `ctr1`.
-struct World {
+struct ResultHost {
     sandbox: Sandbox,
     container: Container,
 }
 
-impl World {
+impl ResultHost {
     fn new() -> Self {
         let sandbox = crate::protocol::sandbox();
         let container = sandbox.container("ctr1");
@@ -41,13 +41,13 @@ impl World {
 fn host_local_prints_each_version_in_its_shape() {
     let resolv_conf = "nameserver 192.0.2.53\ndomain example.org\nsearch a.example b.example\noptions ndots:2\n";
     for version in versions_of("host-local") {
-        let world = World::new();
+        let machine = ResultHost::new();
         std::fs::write("/run/resolv.conf", resolv_conf).expect("write a resolv.conf");
         let mut config = config("host-local", version);
         config["ipam"]["ranges"] = json!([[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]);
         config["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}, {"dst": "fd00:99::/64", "gw": "fd00:88::9"}]);
         config["ipam"]["resolvConf"] = json!("/run/resolv.conf");
-        world.prints("host-local", &config, &golden::HOST_LOCAL.of(version));
+        machine.prints("host-local", &config, &golden::HOST_LOCAL.of(version));
     }
 }
 
@@ -55,23 +55,23 @@ fn host_local_prints_each_version_in_its_shape() {
 #[test]
 fn loopback_prints_each_version_in_its_shape() {
     for version in versions_of("loopback") {
-        World::new().prints("loopback", &config("loopback", version), &golden::LOOPBACK.of(version));
+        ResultHost::new().prints("loopback", &config("loopback", version), &golden::LOOPBACK.of(version));
     }
 }
 
 #[test]
 fn bridge_prints_each_version_in_its_shape() {
     for version in versions_of("bridge") {
-        let world = World::new();
-        let outcome = world.run("bridge", Verb::Add, &config("bridge", version));
+        let machine = ResultHost::new();
+        let outcome = machine.run("bridge", Verb::Add, &config("bridge", version));
         outcome.expect_success();
-        let host = Network::observe(world.sandbox.host());
+        let host = Network::observe(machine.sandbox.host());
         let port = host.links.iter().find(|link| link.kind.as_deref() == Some("veth")).expect("a port of the bridge");
         let golden = golden::BRIDGE
             .of(version)
             .replace("BRIDGE_MAC", &host.link("br0").expect("br0").mac)
             .replace("PORT_MAC", &port.mac)
-            .replace("ETH0_MAC", &Network::observe(&world.container).link("eth0").expect("eth0").mac)
+            .replace("ETH0_MAC", &Network::observe(&machine.container).link("eth0").expect("eth0").mac)
             .replace("PORT", &port.name);
         assert_eq!(outcome.stdout(), golden, "{outcome}");
     }
@@ -108,12 +108,12 @@ fn a_chained_plugin_prints_0_4_0_in_the_order_of_its_spec() {
 /// Requires that every chained plugin prints this in its versions of these.
 #[track_caller]
 fn passes_through(golden: &str, versions: &[&str]) {
-    let world = World::new();
+    let machine = ResultHost::new();
     // It adds two interfaces.
     for plugin in plugins::that_read_prev_result().into_iter().filter(|plugin| *plugin != "tc-redirect-tap") {
         for version in versions_of(plugin).iter().filter(|version| versions.contains(version)) {
             let config = with(&config(plugin, version), &json!({"prevResult": full()}));
-            world.prints(plugin, &config, &golden.replace("VERSION", version));
+            machine.prints(plugin, &config, &golden.replace("VERSION", version));
         }
     }
 }
@@ -122,11 +122,11 @@ fn passes_through(golden: &str, versions: &[&str]) {
 fn check_and_del_print_nothing() {
     for plugin in plugins::that_can_add() {
         for version in ["0.4.0", "1.0.0", "1.1.0"] {
-            let world = World::new();
+            let machine = ResultHost::new();
             let mut config = config(plugin, version);
-            config["prevResult"] = world.run(plugin, Verb::Add, &config).result();
+            config["prevResult"] = machine.run(plugin, Verb::Add, &config).result();
             for verb in [Verb::Check, Verb::Del, Verb::Del] {
-                let outcome = world.run(plugin, verb, &config);
+                let outcome = machine.run(plugin, verb, &config);
                 assert_eq!((outcome.code(), outcome.stdout()), (Some(0), ""), "{outcome}");
             }
         }

@@ -16,13 +16,13 @@ pub fn rich(plugin: &str) -> Value {
 }
 
 /// What an ADD answered and left, without what is random.
-struct Left {
+struct AddOutcome {
     answer: Value,
     state: Vec<String>,
 }
 
 /// Runs ADD on a new machine.
-fn left_by(plugin: &str, input: &str) -> Left {
+fn left_by(plugin: &str, input: &str) -> AddOutcome {
     let sandbox = crate::protocol::sandbox();
     let container = sandbox.container("ctr1");
     let outcome = prepare(&sandbox, plugin, &container, input).run();
@@ -35,11 +35,11 @@ fn left_by(plugin: &str, input: &str) -> Left {
     let state = lines.iter().filter(|line| !line.contains("/.cni-plugins-rs/")).map(|line| hide(line, &random));
     let state = state.collect();
     let answer = serde_json::from_str(&hide(&answer.to_string(), &random)).expect("JSON");
-    Left { answer, state }
+    AddOutcome { answer, state }
 }
 
 #[track_caller]
-fn assert_equal(left: &Left, want: &Left, what: &str) {
+fn assert_equal(left: &AddOutcome, want: &AddOutcome, what: &str) {
     assert_eq!(left.answer, want.answer, "{what}");
     let changes = differences(&want.state, &left.state);
     assert!(changes.is_empty(), "{what} left something else:\n{}", changes.join("\n"));

@@ -7,7 +7,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::injection::{SystemCall, calls_of};
 use cni_conformance::{Flavour, Invocation, Nomad, State, plugins};
 
-use crate::rollback::stage::Stage;
+use crate::rollback::rollback_host::RollbackHost;
 
 #[test]
 fn bridge_is_removed_by_the_next_del_whichever_call_fails() {
@@ -81,39 +81,39 @@ fn every_other_plugin_is_removed_by_the_next_del_whichever_call_fails() {
 }
 
 fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {
-    let stage = Stage::new(plugin, nomad, Flavour::Nft);
-    remove_caches(&stage);
-    let before = stage.state();
-    let calls = calls_of(&added(&stage));
+    let machine = RollbackHost::new(plugin, nomad, Flavour::Nft);
+    remove_caches(&machine);
+    let before = machine.state();
+    let calls = calls_of(&added(&machine));
     let tried = Cell::new(0);
     for_each(calls.into_iter().map(|call| (call.label(), call)), |call| {
-        tried.set(tried.get() + u32::from(fail_one_call(&stage, &before, &call)));
+        tried.set(tried.get() + u32::from(fail_one_call(&machine, &before, &call)));
     });
     assert!(tried.get() > 0, "{plugin} made none of the calls");
 }
 
 /// Prepares the plugin's DEL after its ADD.
-fn added(stage: &Stage) -> Invocation {
-    stage.del(&stage.add().run().result())
+fn added(machine: &RollbackHost) -> Invocation {
+    machine.del(&machine.add().run().result())
 }
 
 /// Tells whether the call was made and failed; not every run makes them in the same number.
-fn fail_one_call(stage: &Stage, before: &State, call: &SystemCall) -> bool {
-    let del = added(stage);
+fn fail_one_call(machine: &RollbackHost, before: &State, call: &SystemCall) -> bool {
+    let del = added(machine);
     let injected = call.fail_in(&del);
     if !injected.outcome.succeeded() {
         injected.expect_error();
     }
-    if !injected.outcome.succeeded() || stage.plugin == "tuning" {
+    if !injected.outcome.succeeded() || machine.plugin == "tuning" {
         del.run().expect_success();
     }
-    remove_caches(stage);
-    stage.left_nothing_since(before);
+    remove_caches(machine);
+    machine.left_nothing_since(before);
     injected.line.is_some()
 }
 
 /// Removes indexes of leases and empty folders: where the call that failed was to remove one, a later ADD or DEL does.
-pub fn remove_caches(stage: &Stage) {
-    stage.sandbox.exec(&["find", "/run/cni/nomad/.cni-plugins-rs", "-type", "f", "-delete"]);
-    stage.sandbox.exec(&["find", "/run/cni", "-mindepth", "1", "-type", "d", "-empty", "-delete"]);
+pub fn remove_caches(machine: &RollbackHost) {
+    machine.sandbox.exec(&["find", "/run/cni/nomad/.cni-plugins-rs", "-type", "f", "-delete"]);
+    machine.sandbox.exec(&["find", "/run/cni", "-mindepth", "1", "-type", "d", "-empty", "-delete"]);
 }

@@ -9,7 +9,7 @@ use cni_conformance::injection::{SystemCall, calls_of};
 use cni_conformance::{Flavour, Nomad, plugins};
 
 use crate::rollback::deletion::remove_caches;
-use crate::rollback::stage::{Stage, networks};
+use crate::rollback::rollback_host::{RollbackHost, networks};
 
 #[test]
 fn loopback_is_rolled_back_whichever_call_fails() {
@@ -111,33 +111,33 @@ fn every_other_plugin_is_rolled_back_whichever_call_fails() {
 }
 
 fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {
-    let calls = calls_of(&Stage::new(plugin, nomad, Flavour::Nft).add());
+    let calls = calls_of(&RollbackHost::new(plugin, nomad, Flavour::Nft).add());
     let tried = Cell::new(0);
     for_each(calls.into_iter().map(|call| (call.label(), call)), |call| {
-        let stage = Stage::new(plugin, nomad, Flavour::Nft);
-        tried.set(tried.get() + u32::from(fail_one_call(&stage, &call)));
+        let machine = RollbackHost::new(plugin, nomad, Flavour::Nft);
+        tried.set(tried.get() + u32::from(fail_one_call(&machine, &call)));
     });
     assert!(tried.get() > 0, "{plugin} made none of the calls");
 }
 
 /// Tells whether the call was made and failed; not every run makes them in the same number.
-fn fail_one_call(stage: &Stage, call: &SystemCall) -> bool {
-    remove_caches(stage);
-    let before = stage.state();
-    let injected = call.fail_in(&stage.add());
+fn fail_one_call(machine: &RollbackHost, call: &SystemCall) -> bool {
+    remove_caches(machine);
+    let before = machine.state();
+    let injected = call.fail_in(&machine.add());
     if injected.outcome.succeeded() {
         let result = injected.outcome.result();
-        stage.check(&result).run().expect_success();
+        machine.check(&result).run().expect_success();
         // Those that make rules mark the attachment, until the DEL of the plugin that has made its interface.
-        if !["consul-cni", "firewall", "portmap"].contains(&stage.plugin) {
-            stage.del(&result).run().expect_success();
-            remove_caches(stage);
-            stage.left_nothing_since(&before);
+        if !["consul-cni", "firewall", "portmap"].contains(&machine.plugin) {
+            machine.del(&result).run().expect_success();
+            remove_caches(machine);
+            machine.left_nothing_since(&before);
         }
         return injected.line.is_some();
     }
     injected.expect_error();
-    stage.left_nothing_since(&before);
-    stage.succeeds_now();
+    machine.left_nothing_since(&before);
+    machine.succeeds_now();
     true
 }

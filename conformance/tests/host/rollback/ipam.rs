@@ -9,7 +9,7 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{Attachment, Flavour, Nomad, State, Verb, script};
 use serde_json::{Value, json};
 
-use crate::rollback::stage::{Stage, networks};
+use crate::rollback::rollback_host::{RollbackHost, networks};
 
 /// Below the folder that snapshots leave out.
 const FOLDER: &str = "/run/conformance/ipam";
@@ -30,23 +30,23 @@ fn an_add_without_a_free_address_leaves_nothing() {
     let second_of_two = json!([[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd99::/126", "rangeEnd": "fd99::2"}]]);
     for_each([("the only range", ipv4), ("the second range", second_of_two)], |ranges| {
         let ipam = json!({"type": "host-local", "ranges": ranges, "dataDir": "/var/run/cni"});
-        let stage = Stage::with_list("bridge", &nomad, list_with_ipam(&nomad, ipam), Flavour::Nft);
-        let first = stage.sandbox.container("first");
+        let machine = RollbackHost::with_list("bridge", &nomad, list_with_ipam(&nomad, ipam), Flavour::Nft);
+        let first = machine.sandbox.container("first");
         let mut attachment = Attachment::new("first", &first);
-        stage.runtime().add(&mut attachment).expect_success();
-        stage.fails(&stage.add(), &["no IP addresses available"]);
-        stage.runtime().del(&attachment).expect_success();
-        stage.succeeds_now();
+        machine.runtime().add(&mut attachment).expect_success();
+        machine.fails(&machine.add(), &["no IP addresses available"]);
+        machine.runtime().del(&attachment).expect_success();
+        machine.succeeds_now();
     });
 }
 
 #[test]
 fn an_add_without_the_ipam_binary_leaves_nothing() {
     for_each(networks(), |nomad| {
-        let stage = Stage::new("bridge", &nomad, Flavour::Nft);
+        let machine = RollbackHost::new("bridge", &nomad, Flavour::Nft);
         fs::create_dir(FOLDER).expect("create an empty folder");
-        stage.fails(&stage.add().path(FOLDER), &["failed to find plugin \"host-local\"", FOLDER]);
-        stage.succeeds_now();
+        machine.fails(&machine.add().path(FOLDER), &["failed to find plugin \"host-local\"", FOLDER]);
+        machine.succeeds_now();
     });
 }
 
@@ -70,13 +70,13 @@ fn an_add_with_an_invalid_result_of_ipam_leaves_nothing() {
     for_each(NONSENSE, |answer| {
         let nomad = Nomad::default();
         let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));
-        let stage = Stage::with_list("bridge", &nomad, list, Flavour::Nft);
+        let machine = RollbackHost::with_list("bridge", &nomad, list, Flavour::Nft);
         install_ipam(answer);
-        stage.fails(&stage.add().path(FOLDER), &[]);
+        machine.fails(&machine.add().path(FOLDER), &[]);
         assert_eq!(calls(), "ADD\nDEL\n");
         fs::remove_dir_all(FOLDER).expect("remove the plugin");
         install_ipam(ADDRESS);
-        stage.add().path(FOLDER).run().result();
+        machine.add().path(FOLDER).run().result();
     });
 }
 
@@ -85,9 +85,9 @@ fn an_add_with_an_invalid_result_of_ipam_leaves_nothing() {
 fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
     let nomad = Nomad::default();
     let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));
-    let stage = Stage::with_list("bridge", &nomad, list, Flavour::Nft);
+    let machine = RollbackHost::with_list("bridge", &nomad, list, Flavour::Nft);
     install_ipam(r#"echo '{"code":123,"msg":"no more","details":"all gone"}'; exit 1"#);
-    let error = stage.fails(&stage.add().path(FOLDER), &["no more"]);
+    let error = machine.fails(&machine.add().path(FOLDER), &["no more"]);
     assert_eq!((error.code, error.details.as_str()), (123, "all gone"));
     assert_eq!(calls(), "ADD\nDEL\n");
 }
@@ -105,17 +105,17 @@ fn an_ipam_plugin_that_refuses_a_second_add_is_not_called_with_del() {
     ];
     for_each(kinds.map(|kind| (kind.0, kind)), |(plugin, keys)| {
         let list = json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [keys]});
-        let stage = Stage::with_list(plugin, &Nomad::default(), list, Flavour::Nft);
+        let machine = RollbackHost::with_list(plugin, &Nomad::default(), list, Flavour::Nft);
         install_ipam(ADDRESS);
-        stage.add().path(FOLDER).run().result();
+        machine.add().path(FOLDER).run().result();
         fs::remove_dir_all(FOLDER).expect("remove the plugin");
         install_ipam(r#"echo '{"code":123,"msg":"no more"}'; exit 1"#);
-        let another = stage.sandbox.container("another");
-        let mut task = stage.container.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
-        let before = State::of_host(&stage.sandbox);
-        stage.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
+        let another = machine.sandbox.container("another");
+        let mut task = machine.container.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
+        let before = State::of_host(&machine.sandbox);
+        machine.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
         assert_eq!(calls(), "ADD\n");
-        assert_same(&before, &State::of_host(&stage.sandbox));
+        assert_same(&before, &State::of_host(&machine.sandbox));
         task.kill().expect("kill sleep");
         task.wait().expect("wait for sleep");
     });
@@ -143,11 +143,11 @@ fn host_local_reserves_for_all_families_or_none() {
         "cniVersion": "1.0.0", "name": "nomad",
         "plugins": [{"type": "host-local", "ipam": {"type": "host-local", "ranges": ranges, "dataDir": "/var/run/cni"}}],
     });
-    let stage = Stage::with_list("host-local", &nomad, list, Flavour::Nft);
-    let other = stage.attachment.clone();
+    let machine = RollbackHost::with_list("host-local", &nomad, list, Flavour::Nft);
+    let other = machine.attachment.clone();
     let first = Attachment { container_id: "first".to_owned(), ..other };
-    stage.runtime().invocation(Verb::Add, "host-local", &first, None).run().expect_success();
-    stage.fails(&stage.add(), &["no IP addresses available"]);
-    stage.runtime().invocation(Verb::Del, "host-local", &first, None).run().expect_success();
-    stage.succeeds_now();
+    machine.runtime().invocation(Verb::Add, "host-local", &first, None).run().expect_success();
+    machine.fails(&machine.add(), &["no IP addresses available"]);
+    machine.runtime().invocation(Verb::Del, "host-local", &first, None).run().expect_success();
+    machine.succeeds_now();
 }

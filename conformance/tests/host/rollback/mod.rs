@@ -9,4 +9,4 @@ mod ipam;
 mod names;
 mod output;
 mod programs;
-mod stage;
+mod rollback_host;

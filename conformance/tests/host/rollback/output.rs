@@ -3,7 +3,7 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Flavour, Nomad, plugins, state};
 
-use crate::rollback::stage::Stage;
+use crate::rollback::rollback_host::RollbackHost;
 
 /// Those whose ADD the kernel can carry out.
 fn plugins() -> Vec<(&'static str, &'static str)> {
@@ -19,13 +19,13 @@ const LOCK_OF_RULES: &str = "/run/cni/.cni-plugins-rs/filter-";
 fn an_add_whose_result_cannot_be_written_leaves_nothing() {
     let nomad = Nomad::default().dual_stack();
     for_each(plugins(), |plugin| {
-        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
-        let before = stage.state();
-        let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+        let machine = RollbackHost::new(plugin, &nomad, Flavour::Nft);
+        let before = machine.state();
+        let outcome = machine.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
         assert_eq!(outcome.code(), Some(1), "{outcome}");
         assert!(!outcome.stderr().is_empty(), "the error must go to standard error: {outcome}");
-        stage.left_nothing_since(&before);
-        stage.succeeds_now();
+        machine.left_nothing_since(&before);
+        machine.succeeds_now();
     });
 }
 
@@ -35,15 +35,15 @@ fn a_second_add_whose_result_cannot_be_written_leaves_what_the_first_one_made() 
     let nomad = Nomad::default().dual_stack();
     for flavour in Flavour::ALL {
         for_each(plugins(), |plugin| {
-            let stage = Stage::new(plugin, &nomad, flavour);
-            let result = stage.add().run().result();
-            let before = stage.state();
-            let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+            let machine = RollbackHost::new(plugin, &nomad, flavour);
+            let result = machine.add().run().result();
+            let before = machine.state();
+            let outcome = machine.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
             assert_eq!(outcome.code(), Some(1), "{outcome}");
-            let mut changes = state::diff(&before, &stage.state());
+            let mut changes = state::diff(&before, &machine.state());
             changes.retain(|change| !change.contains(LOCK_OF_RULES));
             assert!(changes.is_empty(), "{flavour:?}: {}", changes.join("\n"));
-            stage.check(&result).run().expect_success();
+            machine.check(&result).run().expect_success();
         });
     }
 }
@@ -55,11 +55,11 @@ fn an_add_whose_runtime_is_gone_leaves_nothing() {
     let script = "mkfifo /run/conformance/pipe; (: < /run/conformance/pipe) & exec 3> /run/conformance/pipe; wait; \
                   exec \"$0\" >&3 3>&-";
     for_each(plugins(), |plugin| {
-        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
-        let before = stage.state();
-        let outcome = stage.add().launched_by(&["/bin/sh", "-c", script]).run();
+        let machine = RollbackHost::new(plugin, &nomad, Flavour::Nft);
+        let before = machine.state();
+        let outcome = machine.add().launched_by(&["/bin/sh", "-c", script]).run();
         assert_eq!(outcome.code(), Some(1), "{outcome}");
-        stage.left_nothing_since(&before);
-        stage.succeeds_now();
+        machine.left_nothing_since(&before);
+        machine.succeeds_now();
     });
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cni_conformance::cases::for_each;
 use cni_conformance::{Flavour, Nomad, script};
 
-use crate::rollback::stage::{Stage, networks};
+use crate::rollback::rollback_host::{RollbackHost, networks};
 
 /// The plugins that write rules.
 const WRITERS: [&str; 3] = ["bridge", "firewall", "portmap"];
@@ -33,30 +33,30 @@ fn writers_and_networks() -> impl Iterator<Item = (String, (&'static str, Nomad)
 #[test]
 fn ipv4_alone_needs_no_ip6tables() {
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
-        let stage = Stage::new(plugin, &Nomad::default(), Flavour::Legacy);
+        let machine = RollbackHost::new(plugin, &Nomad::default(), Flavour::Legacy);
         install_iptables_alone();
-        let result = stage.add().env("PATH", FOLDER).run().result();
-        stage.check(&result).env("PATH", FOLDER).run().expect_success();
+        let result = machine.add().env("PATH", FOLDER).run().result();
+        machine.check(&result).env("PATH", FOLDER).run().expect_success();
     });
 }
 
 #[test]
 fn an_add_without_ip6tables_leaves_nothing() {
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
-        let stage = Stage::on_iptables(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        let machine = RollbackHost::on_iptables(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
         install_iptables_alone();
-        stage.fails(&stage.add().env("PATH", FOLDER), &["ip6tables"]);
-        stage.succeeds_now();
+        machine.fails(&machine.add().env("PATH", FOLDER), &["ip6tables"]);
+        machine.succeeds_now();
     });
 }
 
 #[test]
 fn an_add_without_any_iptables_leaves_nothing() {
     for_each(writers_and_networks(), |(plugin, nomad)| {
-        let stage = Stage::on_iptables(plugin, &nomad, Flavour::Legacy);
+        let machine = RollbackHost::on_iptables(plugin, &nomad, Flavour::Legacy);
         fs::create_dir(FOLDER).expect("create an empty folder");
-        stage.fails(&stage.add().env("PATH", FOLDER), &["iptables"]);
-        stage.succeeds_now();
+        machine.fails(&machine.add().env("PATH", FOLDER), &["iptables"]);
+        machine.succeeds_now();
     });
 }
 
@@ -65,10 +65,10 @@ fn an_add_without_any_iptables_leaves_nothing() {
 fn an_add_whose_iptables_restore_fails_leaves_nothing() {
     for_each(writers_and_networks(), |(plugin, nomad)| {
         for status in [1, 4] {
-            let stage = Stage::new(plugin, &nomad, Flavour::Legacy);
-            let path = install_failing_restore(&stage, "-ge 1", status);
-            stage.fails(&stage.add().env("PATH", &path), &["broken on purpose"]);
-            stage.succeeds_now();
+            let machine = RollbackHost::new(plugin, &nomad, Flavour::Legacy);
+            let path = install_failing_restore(&machine, "-ge 1", status);
+            machine.fails(&machine.add().env("PATH", &path), &["broken on purpose"]);
+            machine.succeeds_now();
         }
     });
 }
@@ -78,18 +78,18 @@ fn an_add_whose_iptables_restore_fails_leaves_nothing() {
 fn an_add_leaves_nothing_whichever_call_of_iptables_restore_fails() {
     for_each(writers_and_networks(), |(plugin, nomad)| {
         for number in 1..20 {
-            let stage = Stage::new(plugin, &nomad, Flavour::Legacy);
-            let path = install_failing_restore(&stage, &format!("-eq {number}"), 4);
-            let before = stage.state();
-            let outcome = stage.add().env("PATH", &path).run();
+            let machine = RollbackHost::new(plugin, &nomad, Flavour::Legacy);
+            let path = install_failing_restore(&machine, &format!("-eq {number}"), 4);
+            let before = machine.state();
+            let outcome = machine.add().env("PATH", &path).run();
             let calls = fs::read_to_string(format!("{FOLDER}/calls")).expect("read the number of calls");
             let calls: u32 = calls.trim().parse().expect("a number of calls");
             if outcome.succeeded() {
-                stage.check(&outcome.result()).run().expect_success();
+                machine.check(&outcome.result()).run().expect_success();
             } else {
                 outcome.error();
-                stage.left_nothing_since(&before);
-                stage.succeeds_now();
+                machine.left_nothing_since(&before);
+                machine.succeeds_now();
             }
             if calls < number {
                 return;
@@ -103,16 +103,16 @@ fn an_add_leaves_nothing_whichever_call_of_iptables_restore_fails() {
 #[test]
 fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
-        let stage = Stage::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
-        let before = stage.state();
+        let machine = RollbackHost::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        let before = machine.state();
         let lock = File::create("/run/xtables.lock").expect("open the lock of iptables");
         lock.lock().expect("take the lock of iptables");
-        let outcome = stage.add().deadline(Duration::from_secs(25)).run();
+        let outcome = machine.add().deadline(Duration::from_secs(25)).run();
         lock.unlock().expect("give the lock back");
         let holder = format!("/run/xtables.lock is held by process {} (", process::id());
         outcome.expect_error(TRY_AGAIN, &holder);
-        stage.left_nothing_since(&before);
-        stage.succeeds_now();
+        machine.left_nothing_since(&before);
+        machine.succeeds_now();
     });
 }
 
@@ -125,7 +125,7 @@ fn install_iptables_alone() {
 
 /// Puts programs first in the search path that count their calls, fail when the count is as
 /// `condition` says, and otherwise do what they should. Returns the search path.
-fn install_failing_restore(stage: &Stage, condition: &str, status: u8) -> String {
+fn install_failing_restore(machine: &RollbackHost, condition: &str, status: u8) -> String {
     fs::create_dir(FOLDER).expect("create a folder of programs");
     fs::write(format!("{FOLDER}/calls"), "0").expect("write the number of calls");
     for program in ["iptables-restore", "ip6tables-restore"] {
@@ -141,5 +141,5 @@ fn install_failing_restore(stage: &Stage, condition: &str, status: u8) -> String
         );
         script::install(&Path::new(FOLDER).join(program), &lines);
     }
-    format!("{FOLDER}:{}", stage.sandbox.search_path())
+    format!("{FOLDER}:{}", machine.sandbox.search_path())
 }

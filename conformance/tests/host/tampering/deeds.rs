@@ -63,7 +63,7 @@ const DEEDS: [(&str, &str, &[&str]); 20] = [
 
 /// How a container ends.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ContainerEnd {
     Del,
     Gc,
 }
@@ -154,15 +154,15 @@ impl Scene {
     }
 
     /// A path that leads to the host's own namespace is refused, and then none is told.
-    fn end(&self, end: End, is_refused: bool) {
+    fn end(&self, end: ContainerEnd, is_refused: bool) {
         let (runtime, attachment) = (self.runtime(), &self.attacker.1);
         match end {
-            End::Gc => drop(runtime.gc(&[&self.victim.1]).expect_success()),
-            End::Del if is_refused => {
+            ContainerEnd::Gc => drop(runtime.gc(&[&self.victim.1]).expect_success()),
+            ContainerEnd::Del if is_refused => {
                 drop(runtime.del(attachment).expect_error("portmap", 8, "should not be the same"));
                 runtime.del(&attachment.clone().netns("")).expect_success();
             }
-            End::Del => drop(runtime.del(attachment).expect_success()),
+            ContainerEnd::Del => drop(runtime.del(attachment).expect_success()),
         }
         self.forget_attacker();
         Skeleton::of(&self.nomad).assert_nothing_else(&self.before, || self.state());
@@ -187,7 +187,7 @@ fn add(sandbox: &Sandbox, list: &Value, name: &str) -> (Container, Attachment) {
 fn whatever_a_container_does_the_others_have_what_they_had() {
     let mut cells = Vec::new();
     for (name, check, deeds) in DEEDS {
-        for end in [End::Del, End::Gc] {
+        for end in [ContainerEnd::Del, ContainerEnd::Gc] {
             cells.push(([name.to_owned(), format!("{end:?}")], (deeds, check, end)));
         }
     }

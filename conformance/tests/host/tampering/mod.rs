@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 mod deeds;
 
 /// A machine with Nomad's network of both families.
-struct Client {
+struct TamperedHost {
     sandbox: Sandbox,
     nomad: Nomad,
 }
 
 /// Who made a container's veth: the reference sets no alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Maker {
+enum VethMaker {
     Ours,
     Reference,
 }
 
-impl Client {
+impl TamperedHost {
     fn new() -> Self {
         let (sandbox, nomad) = (Sandbox::new(), Nomad::version("1.0.0").dual_stack());
         nomad.ensure_forwarding_rules(&sandbox);
@@ -43,11 +43,11 @@ impl Client {
         Runtime::new(&self.sandbox, self.list())
     }
 
-    fn add(&self, name: &str, maker: Maker) -> (Container, Attachment) {
+    fn add(&self, name: &str, maker: VethMaker) -> (Container, Attachment) {
         let container = self.sandbox.container(name);
         let mut attachment = Attachment::new(name, &container);
         self.runtime().add(&mut attachment).expect_success();
-        if maker == Maker::Reference {
+        if maker == VethMaker::Reference {
             self.sandbox.host().must(&["ip", "link", "set", port(&attachment), "alias", ""]);
         }
         (container, attachment)
@@ -70,43 +70,43 @@ fn port(attachment: &Attachment) -> &str {
 }
 
 /// One line of `/sys/class/net/<link>/<about>` of the host.
-fn about(client: &Client, link: &str, about: &str) -> String {
-    client.sandbox.sh(&format!("cat /sys/class/net/{link}/{about}")).trim().to_owned()
+fn about(machine: &TamperedHost, link: &str, about: &str) -> String {
+    machine.sandbox.sh(&format!("cat /sys/class/net/{link}/{about}")).trim().to_owned()
 }
 
 /// The path of a process whose number has been given to another container's.
 #[test]
 fn del_with_another_containers_namespace_leaves_that_one_alone() {
-    let makers = [Maker::Ours, Maker::Reference];
+    let makers = [VethMaker::Ours, VethMaker::Reference];
     let rows = makers.into_iter().flat_map(|old| makers.map(|neighbour| (old, neighbour)));
     for_each(rows.map(|row| (format!("{row:?}"), row)), |(old, neighbour)| {
-        let client = Client::new();
-        let (neighbour, neighbours) = client.add("neighbour", neighbour);
-        let before = client.state(&[&neighbour]);
-        let (container, attachment) = client.add("old", old);
+        let machine = TamperedHost::new();
+        let (neighbour, neighbours) = machine.add("neighbour", neighbour);
+        let before = machine.state(&[&neighbour]);
+        let (container, attachment) = machine.add("old", old);
         let elsewhere = attachment.clone().netns(neighbour.path());
         for _ in ["once", "again"] {
-            let deleted = client.runtime().del(&elsewhere);
-            client.runtime().check(&neighbours).expect_success();
+            let deleted = machine.runtime().del(&elsewhere);
+            machine.runtime().check(&neighbours).expect_success();
             deleted.expect_success();
         }
         // What only the reference makes is deleted with the namespace.
-        if old == Maker::Reference {
+        if old == VethMaker::Reference {
             container.remove();
         }
-        client.assert_nothing_else(&before, &[&neighbour]);
+        machine.assert_nothing_else(&before, &[&neighbour]);
     });
 }
 
 #[test]
 fn a_veth_of_the_reference_is_removed() {
     for_each([("with result", true), ("without result", false)], |with_result| {
-        let client = Client::new();
-        let before = client.state(&[]);
-        let (container, attachment) = client.add("c1", Maker::Reference);
+        let machine = TamperedHost::new();
+        let before = machine.state(&[]);
+        let (container, attachment) = machine.add("c1", VethMaker::Reference);
         let attachment = if with_result { attachment } else { attachment.without_result() };
-        client.runtime().del(&attachment).expect_success();
-        client.assert_nothing_else(&before, &[]);
+        machine.runtime().del(&attachment).expect_success();
+        machine.assert_nothing_else(&before, &[]);
         assert_eq!(Network::observe(&container).link("eth0"), None);
     });
 }
@@ -115,15 +115,15 @@ fn a_veth_of_the_reference_is_removed() {
 #[test]
 fn a_veth_of_the_reference_is_removed_though_its_mac_address_has_changed() {
     for_each([("by tuning", true), ("by the container", false)], |by_tuning| {
-        let client = Client::new();
-        let mut list = client.list();
+        let machine = TamperedHost::new();
+        let mut list = machine.list();
         if by_tuning {
             let tuning = json!({"type": "tuning", "mac": "02:00:00:00:00:0a"});
             list["plugins"].as_array_mut().expect("plugins").push(tuning);
         }
-        let runtime = Runtime::new(&client.sandbox, list);
+        let runtime = Runtime::new(&machine.sandbox, list);
         let add = |name| {
-            let container = client.sandbox.container(name);
+            let container = machine.sandbox.container(name);
             let mut attachment = Attachment::new(name, &container);
             runtime.add(&mut attachment).expect_success();
             (container, attachment)
@@ -131,15 +131,15 @@ fn a_veth_of_the_reference_is_removed_though_its_mac_address_has_changed() {
         // The folder of tuning stays.
         let (_first, of_first) = add("first");
         runtime.del(&of_first).expect_success();
-        let before = client.state(&[]);
+        let before = machine.state(&[]);
         let (container, attachment) = add("c1");
-        client.sandbox.host().must(&["ip", "link", "set", port(&attachment), "alias", ""]);
+        machine.sandbox.host().must(&["ip", "link", "set", port(&attachment), "alias", ""]);
         if !by_tuning {
             container.must(&["ip", "link", "set", "eth0", "address", "02:00:00:00:00:0b"]);
         }
         runtime.del(&attachment).expect_success();
         assert_eq!(Network::observe(&container).link("eth0"), None);
-        client.assert_nothing_else(&before, &[]);
+        machine.assert_nothing_else(&before, &[]);
     });
 }
 
@@ -167,15 +167,15 @@ const DEEDS: [(&str, &[&str]); 7] = [
 fn del_finds_the_interface_whatever_the_container_has_made_of_it() {
     for_each(DEEDS, |deeds| {
         for with_result in [true, false] {
-            let client = Client::new();
-            let before = client.state(&[]);
-            let (container, attachment) = client.add("c1", Maker::Ours);
+            let machine = TamperedHost::new();
+            let before = machine.state(&[]);
+            let (container, attachment) = machine.add("c1", VethMaker::Ours);
             deeds.iter().for_each(|deed| drop(container.sh(deed)));
             let attachment = if with_result { attachment } else { attachment.without_result() };
             for _ in ["once", "again"] {
-                client.runtime().del(&attachment).expect_success();
+                machine.runtime().del(&attachment).expect_success();
             }
-            client.assert_nothing_else(&before, &[]);
+            machine.assert_nothing_else(&before, &[]);
         }
     });
 }
@@ -184,18 +184,18 @@ fn del_finds_the_interface_whatever_the_container_has_made_of_it() {
 #[test]
 fn del_finds_an_interface_that_the_container_has_moved_on() {
     for_each([("with result", true), ("without result", false)], |with_result| {
-        let client = Client::new();
-        let before = client.state(&[]);
-        let (container, attachment) = client.add("c1", Maker::Ours);
-        let nested = client.sandbox.container("nested");
+        let machine = TamperedHost::new();
+        let before = machine.state(&[]);
+        let (container, attachment) = machine.add("c1", VethMaker::Ours);
+        let nested = machine.sandbox.container("nested");
         container.sh("ip link set eth0 netns nested");
         nested.ip(&["addr add 172.26.64.2/20 dev eth0", "link set eth0 up"]);
         let attachment = if with_result { attachment } else { attachment.without_result() };
         for _ in ["once", "again"] {
-            client.runtime().del(&attachment).expect_success();
+            machine.runtime().del(&attachment).expect_success();
             assert_eq!(Network::observe(&nested).link("eth0"), None);
         }
-        client.assert_nothing_else(&before, &[]);
+        machine.assert_nothing_else(&before, &[]);
     });
 }
 
@@ -209,16 +209,16 @@ fn an_address_elsewhere_in_the_container_keeps_no_rules() {
     ];
     for_each(places, |deeds| {
         for with_result in [true, false] {
-            let client = Client::new();
-            let before = client.state(&[]);
-            let (container, attachment) = client.add("c1", Maker::Ours);
+            let machine = TamperedHost::new();
+            let before = machine.state(&[]);
+            let (container, attachment) = machine.add("c1", VethMaker::Ours);
             deeds.iter().for_each(|deed| drop(container.sh(deed)));
             let link = deeds[0].split(' ').nth(3).expect("a name");
             container.sh(&format!("ip addr add 172.26.64.2/32 dev {link}"));
             container.sh(&format!("ip addr add fd00:a110:c8::2/128 dev {link} nodad"));
             let attachment = if with_result { attachment } else { attachment.without_result() };
-            client.runtime().del(&attachment).expect_success();
-            client.assert_nothing_else(&before, &[]);
+            machine.runtime().del(&attachment).expect_success();
+            machine.assert_nothing_else(&before, &[]);
         }
     });
 }
@@ -227,29 +227,29 @@ fn an_address_elsewhere_in_the_container_keeps_no_rules() {
 #[test]
 fn a_container_does_not_get_its_spoof_check_onto_another_containers_port() {
     for_each([("as they are", false), ("flushed", true)], |flushed| {
-        let client = Client::new();
-        let mut list = client.list();
+        let machine = TamperedHost::new();
+        let mut list = machine.list();
         list["plugins"][0]["macspoofchk"] = json!(true);
         let [attacker, victim] = ["attacker", "victim"].map(|name| {
-            let (tool, container) = (CniTool::new(&client.sandbox, &list), client.sandbox.container(name));
+            let (tool, container) = (CniTool::new(&machine.sandbox, &list), machine.sandbox.container(name));
             let result = tool.add(&container).result();
             (tool, container, result)
         });
         let port = victim.2["interfaces"][1]["name"].as_str().expect("a name");
         let mac = attacker.2["interfaces"][2]["mac"].as_str().expect("a MAC address");
-        let (index, of_peer) = (about(&client, port, "ifindex"), about(&client, port, "iflink"));
+        let (index, of_peer) = (about(&machine, port, "ifindex"), about(&machine, port, "iflink"));
         attacker.1.sh("ip link del eth0");
         let fake = format!("ip link add eth0 index {of_peer} address {mac} type veth peer name p index {index}");
         attacker.1.sh(&fake);
         attacker.1.sh("ip link set eth0 up");
         if flushed {
-            client.sandbox.sh("nft flush ruleset");
+            machine.sandbox.sh("nft flush ruleset");
         }
-        let said = Invocation::new(&client.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
+        let said = Invocation::new(&machine.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
         let words =
             "eth0: failed: CNI veth created for bridge nomad was not found: the peer of eth0 is not a port of nomad";
         assert!(said.stdout().contains(words), "{said}");
-        let rules = client.sandbox.sh("nft list table bridge nat");
+        let rules = machine.sandbox.sh("nft list table bridge nat");
         assert_eq!(rules.lines().filter(|line| line.contains(port)).count(), 1, "the victim's own: {rules}");
         assert!(ping(&victim.1, "172.26.64.1".parse().expect("an address"), Duration::from_secs(2)), "{rules}");
         assert!(!attacker.0.check(&attacker.1).succeeded());
@@ -260,15 +260,15 @@ fn a_container_does_not_get_its_spoof_check_onto_another_containers_port() {
 /// DEL of one attachment touches nothing that belongs to the other.
 #[test]
 fn a_deleted_container_leaves_the_port_alone_that_its_interface_seems_to_lead_to() {
-    let client = Client::new();
-    let (victim, of_victim) = client.add("victim", Maker::Ours);
-    let before = client.state(&[&victim]);
-    let (attacker, attachment) = client.add("attacker", Maker::Ours);
+    let machine = TamperedHost::new();
+    let (victim, of_victim) = machine.add("victim", VethMaker::Ours);
+    let before = machine.state(&[&victim]);
+    let (attacker, attachment) = machine.add("attacker", VethMaker::Ours);
     let port = port(&of_victim);
-    let (index, of_peer) = (about(&client, port, "ifindex"), about(&client, port, "iflink"));
+    let (index, of_peer) = (about(&machine, port, "ifindex"), about(&machine, port, "iflink"));
     attacker.sh("ip link del eth0");
     attacker.sh(&format!("ip link add eth0 index {of_peer} type veth peer name p index {index}"));
-    client.runtime().del(&attachment).expect_success();
-    client.assert_nothing_else(&before, &[&victim]);
-    client.runtime().check(&of_victim).expect_success();
+    machine.runtime().del(&attachment).expect_success();
+    machine.assert_nothing_else(&before, &[&victim]);
+    machine.runtime().check(&of_victim).expect_success();
 }

@@ -22,7 +22,7 @@ fn host_local(families: usize) -> Value {
 }
 
 /// A host with an outside, and a container that is to be a virtual machine.
-struct Machine {
+struct BootHost {
     outside: Outside,
     container: Container,
     attachment: Attachment,
@@ -31,7 +31,7 @@ struct Machine {
     sandbox: Sandbox,
 }
 
-impl Machine {
+impl BootHost {
     /// The policy is what the host does with packets that no rule accepts.
     fn new(list: Value, policy: &str) -> Self {
         let sandbox = Sandbox::new();
@@ -123,7 +123,7 @@ fn a_machine_behind_ptp_and_firewall_reaches_the_outside_and_leaves_nothing_when
         {"type": "ptp", "ipMasq": true, "ipam": host_local(1)}, {"type": "firewall", "backend": "iptables"},
         {"type": "tc-redirect-tap"},
     ]);
-    let mut machine = Machine::new(list("1.0.0", plugins), "DROP");
+    let mut machine = BootHost::new(list("1.0.0", plugins), "DROP");
     let _server = Echo::start(&machine.outside, Transport::Tcp, (Outside::V4, 7).into());
     let (guest, said) = machine.start_reaching(&[Outside::V4.into()]);
     assert!(said.contains(&format!("reached {}: {}:", Outside::V4, Outside::HOST_V4)), "masqueraded: {said}");
@@ -143,7 +143,7 @@ fn a_machine_behind_bridge_firewall_and_portmap_is_reached_by_its_published_port
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
         {"type": "tc-redirect-tap"},
     ]);
-    let mut machine = Machine::new(list("1.1.0", plugins), "ACCEPT");
+    let mut machine = BootHost::new(list("1.1.0", plugins), "ACCEPT");
     let _servers = Echo::everywhere(&machine.outside, 7);
     let (guest, said) = machine.start_reaching(&[Outside::V4.into(), Outside::V6.into()]);
     assert!(said.contains(&format!("reached {}: {}:", Outside::V4, Outside::HOST_V4)), "masqueraded: {said}");

@@ -6,35 +6,35 @@ use cni_conformance::cases::for_each;
 use cni_conformance::traffic::{Echo, Transport, crowd, tracked};
 use cni_conformance::{Flavour, Invocation, Outside, PortMapping, Verb};
 
-use crate::portmap::conntrack::setup::{Clients, PORT, World, udp};
+use crate::portmap::conntrack::setup::{ConntrackHost, PORT, UdpSenders, udp};
 
 /// Connections that a rule of somebody else's has given another destination, where that rule is
 /// gone by now: should the kernel forget them, nobody would answer.
-struct Foreign {
-    clients: Clients,
+struct OthersConnections {
+    clients: UdpSenders,
     _server: Echo,
 }
 
 /// Where the host answers for others.
 const ELSEWHERE: u16 = 9999;
 
-impl Foreign {
-    fn to(world: &World, servers: &[SocketAddr]) -> Self {
+impl OthersConnections {
+    fn to(machine: &ConntrackHost, servers: &[SocketAddr]) -> Self {
         let host = SocketAddr::new(Outside::HOST_V4.into(), ELSEWHERE);
         let rules = |verb: &str| {
             for server in servers {
                 let matches = format!("-d {} -p udp --dport {}", server.ip(), server.port());
                 let rule = format!("{verb} PREROUTING {matches} -j DNAT --to-destination {host}");
-                world.sandbox.sh(&format!("iptables -t nat {rule}"));
+                machine.sandbox.sh(&format!("iptables -t nat {rule}"));
             }
         };
-        let server = world.serve(ELSEWHERE);
-        let clients = world.clients_of(servers);
+        let server = machine.serve(ELSEWHERE);
+        let clients = machine.clients_of(servers);
         rules("-I");
         clients.are_answered_by("the host");
         rules("-D");
         clients.are_answered_by("the host, without the rule");
-        world.clients_of(servers).are_not_answered();
+        machine.clients_of(servers).are_not_answered();
         Self { clients, _server: server }
     }
 
@@ -51,21 +51,21 @@ fn server(text: &str) -> SocketAddr {
 /// The reference removes all connections to the port, whatever their address.
 #[test]
 fn a_mapping_of_one_address_leaves_the_same_port_of_other_addresses_alone() {
-    let world = World::new(Flavour::Nft);
+    let machine = ConntrackHost::new(Flavour::Nft);
     for address in ["192.0.2.200", "192.0.2.53"] {
-        world.sandbox.sh(&format!("ip address add {address}/24 dev {}", Outside::HOST_LINK));
+        machine.sandbox.sh(&format!("ip address add {address}/24 dev {}", Outside::HOST_LINK));
     }
-    world.add("first", &[udp(PORT)]);
-    let foreign = Foreign::to(&world, &[server("192.0.2.53:53")]);
+    machine.add("first", &[udp(PORT)]);
+    let foreign = OthersConnections::to(&machine, &[server("192.0.2.53:53")]);
     let mapped = server("192.0.2.200:53");
-    let stale = world.clients_of(&[mapped]);
+    let stale = machine.clients_of(&[mapped]);
     stale.are_not_answered();
-    let guest = world.add("dns", &[udp(53).on("192.0.2.200")]);
+    let attached = machine.add("dns", &[udp(53).on("192.0.2.200")]);
     foreign.stay();
     stale.are_answered_by("the container");
-    world.del(&guest.attachment);
+    machine.del(&attached.attachment);
     foreign.stay();
-    let _server = Echo::start(world.sandbox.host(), Transport::Udp, mapped);
+    let _server = Echo::start(machine.sandbox.host(), Transport::Udp, mapped);
     stale.are_answered_by("the host");
 }
 
@@ -77,68 +77,68 @@ fn however_many_ports_there_are_their_clients_reach_the_container_and_the_others
     let rows =
         [(3, true, None), (3, true, Some(&*host)), (40, true, None), (40, true, Some(&*host)), (40, false, None)];
     for_each(rows.map(|row| (format!("{row:?}"), row)), |(count, crowded, host)| {
-        let world = World::in_use(Flavour::Nft);
+        let machine = ConntrackHost::in_use(Flavour::Nft);
         // As many as fill an eighth of the table, which is looked through for each of three ports, but of forty not.
-        let buckets: usize = world.sandbox.sysctl("net/netfilter/nf_conntrack_buckets").parse().expect("a number");
+        let buckets: usize = machine.sandbox.sysctl("net/netfilter/nf_conntrack_buckets").parse().expect("a number");
         let others = if crowded { buckets / 8 } else { 0 };
-        crowd(&world.sandbox, others);
-        let foreign = Foreign::to(&world, &[SocketAddr::new(Outside::HOST_V4.into(), PORT + count)]);
+        crowd(&machine.sandbox, others);
+        let foreign = OthersConnections::to(&machine, &[SocketAddr::new(Outside::HOST_V4.into(), PORT + count)]);
         let ends = [PORT, PORT + count - 1];
         let hosts: Vec<IpAddr> = [Outside::HOST_V4.into(), Outside::HOST_V6.into()]
             .into_iter()
             .filter(|address: &IpAddr| host.is_none() || address.is_ipv4())
             .collect();
         let servers = ends.iter().flat_map(|port| hosts.iter().map(|address| SocketAddr::new(*address, *port)));
-        let clients = world.clients_of(&servers.collect::<Vec<_>>());
+        let clients = machine.clients_of(&servers.collect::<Vec<_>>());
         clients.are_not_answered();
         let ports = (PORT..PORT + count).map(udp).map(|port| if let Some(host) = host { port.on(host) } else { port });
-        let guest = world.add("next", &ports.collect::<Vec<_>>());
+        let attached = machine.add("next", &ports.collect::<Vec<_>>());
         clients.are_answered_by("the container");
         foreign.stay();
-        world.del(&guest.attachment);
-        let _servers = ends.map(|port| world.serve(port));
+        machine.del(&attached.attachment);
+        let _servers = ends.map(|port| machine.serve(port));
         clients.are_answered_by("the host");
         foreign.stay();
-        assert!(tracked(&world.sandbox) >= others, "nothing of the crowd is missing");
+        assert!(tracked(&machine.sandbox) >= others, "nothing of the crowd is missing");
     });
 }
 
 /// What passes the host on its way to the same port elsewhere is no connection to the host.
 #[test]
 fn a_mapping_of_every_address_leaves_connections_through_the_host_alone() {
-    let world = World::in_use(Flavour::Nft);
-    world.outside.sh(&format!("ip route add 198.51.100.0/24 via {}", Outside::HOST_V4));
-    is_unchanged(&world, &[server("198.51.100.53:53")], &[udp(53)]);
+    let machine = ConntrackHost::in_use(Flavour::Nft);
+    machine.outside.sh(&format!("ip route add 198.51.100.0/24 via {}", Outside::HOST_V4));
+    is_unchanged(&machine, &[server("198.51.100.53:53")], &[udp(53)]);
 }
 
 /// Nor is TCP's port UDP's, nor one port another.
 #[test]
 fn other_ports_and_protocols_are_unchanged() {
-    let world = World::in_use(Flavour::Nft);
+    let machine = ConntrackHost::in_use(Flavour::Nft);
     let host = |port| SocketAddr::new(Outside::HOST_V4.into(), port);
     let tcp = PortMapping { protocol: "tcp".to_owned(), ..udp(PORT) };
-    is_unchanged(&world, &[host(PORT), host(PORT + 2)], &[tcp, udp(PORT + 1)]);
+    is_unchanged(&machine, &[host(PORT), host(PORT + 2)], &[tcp, udp(PORT + 1)]);
 }
 
 /// Requires that connections to these servers outlast ADD and DEL of a container with these ports.
 #[track_caller]
-fn is_unchanged(world: &World, servers: &[SocketAddr], ports: &[PortMapping]) {
-    let foreign = Foreign::to(world, servers);
-    let guest = world.add("guest", ports);
+fn is_unchanged(machine: &ConntrackHost, servers: &[SocketAddr], ports: &[PortMapping]) {
+    let foreign = OthersConnections::to(machine, servers);
+    let attached = machine.add("guest", ports);
     foreign.stay();
-    world.del(&guest.attachment);
+    machine.del(&attached.attachment);
     foreign.stay();
 }
 
 /// A second container with the same port: the first in line keeps it, and its clients.
 #[test]
 fn a_container_that_comes_second_at_a_port_takes_no_client_from_the_first() {
-    let world = World::new(Flavour::Nft);
-    let _first = world.add("first", &[udp(PORT)]);
-    let clients = world.clients(PORT);
+    let machine = ConntrackHost::new(Flavour::Nft);
+    let _first = machine.add("first", &[udp(PORT)]);
+    let clients = machine.clients(PORT);
     clients.are_answered_by("the first container");
-    let second = world.add("second", &[udp(PORT)]);
-    world.del(&second.attachment);
+    let second = machine.add("second", &[udp(PORT)]);
+    machine.del(&second.attachment);
     clients.are_answered_by("the first container");
 }
 
@@ -146,14 +146,14 @@ fn a_container_that_comes_second_at_a_port_takes_no_client_from_the_first() {
 /// once, however many ports there are. The reference lists both families for every port.
 #[test]
 fn one_listing_serves_all_ports() {
-    let world = World::new(Flavour::Nft);
-    let guest = world.guest("guest", &[udp(PORT), udp(PORT + 1), udp(PORT + 2)]);
-    let runtime = world.runtime();
-    let result = runtime.invocation(Verb::Add, "bridge", &guest.attachment, None).run().result();
+    let machine = ConntrackHost::new(Flavour::Nft);
+    let attached = machine.attached("guest", &[udp(PORT), udp(PORT + 1), udp(PORT + 2)]);
+    let runtime = machine.runtime();
+    let result = runtime.invocation(Verb::Add, "bridge", &attached.attachment, None).run().result();
     // An empty table would not be listed at all.
-    crowd(&world.sandbox, 100);
+    crowd(&machine.sandbox, 100);
     for verb in [Verb::Add, Verb::Del] {
-        let listings = listings(&runtime.invocation(verb, "portmap", &guest.attachment, Some(&result)));
+        let listings = listings(&runtime.invocation(verb, "portmap", &attached.attachment, Some(&result)));
         let [listing] = &listings[..] else { panic!("{verb}: {listings:#?}") };
         assert!(listing.contains("nfgen_family=AF_INET6"), "{verb}: {listing}");
     }

@@ -15,30 +15,30 @@ const SERVICE: u16 = 53;
 pub const PORT: u16 = 5300;
 
 /// The host.
-pub struct World {
+pub struct ConntrackHost {
     pub outside: Outside,
     pub sandbox: Sandbox,
     nomad: Nomad,
 }
 
 /// A container that serves.
-pub struct Guest {
+pub struct MappedContainer {
     // The server ends before the container does.
     _server: Echo,
     pub attachment: Attachment,
     container: Container,
 }
 
-impl World {
+impl ConntrackHost {
     pub fn new(flavour: Flavour) -> Self {
         Self::of(Nomad::default().dual_stack(), flavour)
     }
 
     /// A host on which a container without ports has made what all share.
     pub fn in_use(flavour: Flavour) -> Self {
-        let world = Self::new(flavour);
-        world.add("first", &[]);
-        world
+        let machine = Self::new(flavour);
+        machine.add("first", &[]);
+        machine
     }
 
     pub fn of(nomad: Nomad, flavour: Flavour) -> Self {
@@ -53,30 +53,30 @@ impl World {
     }
 
     /// Describes a container with these ports, and lets it serve.
-    pub fn guest(&self, name: &str, ports: &[PortMapping]) -> Guest {
+    pub fn attached(&self, name: &str, ports: &[PortMapping]) -> MappedContainer {
         let container = self.sandbox.container(name);
         let attachment = Attachment::new(name, &container).ports(ports, Spelling::Go);
-        Guest { _server: serve(&container, SERVICE), attachment, container }
+        MappedContainer { _server: serve(&container, SERVICE), attachment, container }
     }
 
     /// Attaches a container with these ports, which serves.
-    pub fn add(&self, name: &str, ports: &[PortMapping]) -> Guest {
-        let mut guest = self.guest(name, ports);
-        self.runtime().add(&mut guest.attachment).expect_success();
-        guest
+    pub fn add(&self, name: &str, ports: &[PortMapping]) -> MappedContainer {
+        let mut attached = self.attached(name, ports);
+        self.runtime().add(&mut attached.attachment).expect_success();
+        attached
     }
 
     pub fn del(&self, attachment: &Attachment) {
         self.runtime().del(attachment).expect_success();
     }
 
-    /// Clients of one port of the host, by its two addresses on the uplink.
-    pub fn clients(&self, port: u16) -> Clients {
+    /// Senders of one port of the host, by its two addresses on the uplink.
+    pub fn clients(&self, port: u16) -> UdpSenders {
         self.clients_of(&[Outside::HOST_V4.into(), Outside::HOST_V6.into()].map(|host| SocketAddr::new(host, port)))
     }
 
-    pub fn clients_of(&self, servers: &[SocketAddr]) -> Clients {
-        Clients(servers.iter().map(|server| Client::new(&self.outside, *server)).collect())
+    pub fn clients_of(&self, servers: &[SocketAddr]) -> UdpSenders {
+        UdpSenders(servers.iter().map(|server| UdpSender::new(&self.outside, *server)).collect())
     }
 
     /// Serves UDP at a port of the host.
@@ -85,7 +85,7 @@ impl World {
     }
 }
 
-impl Guest {
+impl MappedContainer {
     /// Stops what serves, and lets the namespace go.
     pub fn die(self) {
         let Self { _server: server, container, .. } = self;
@@ -104,9 +104,9 @@ pub fn udp(port: u16) -> PortMapping {
 }
 
 /// Sockets outside.
-pub struct Clients(Vec<Client>);
+pub struct UdpSenders(Vec<UdpSender>);
 
-impl Clients {
+impl UdpSenders {
     #[track_caller]
     pub fn are_answered_by(&self, whom: &str) {
         for client in &self.0 {
@@ -123,12 +123,12 @@ impl Clients {
 }
 
 /// One of them, and where it sends to.
-struct Client {
+struct UdpSender {
     socket: UdpSocket,
     server: SocketAddr,
 }
 
-impl Client {
+impl UdpSender {
     fn new(from: &Namespace, server: SocketAddr) -> Self {
         let own: IpAddr = if server.is_ipv4() { Outside::V4.into() } else { Outside::V6.into() };
         let socket = from.run(|| UdpSocket::bind((own, 0))).expect("bound");

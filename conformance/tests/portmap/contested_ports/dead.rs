@@ -2,22 +2,22 @@
 
 use cni_conformance::PortMapping;
 
-use crate::portmap::contested_ports::{Client, Engine, PORT, SERVICE};
+use crate::portmap::contested_ports::{ContestedHost, Engine, PORT, SERVICE};
 
 /// A container has a port, dies, and another one gets the port; then the first one's DEL comes.
 fn the_port_of_a_dead_container(engine: Engine) {
-    let client = Client::new(engine);
-    let old = client.run("old");
-    client.leads_to(&old);
-    client.end(&old);
-    let new = client.run("new");
-    client.leads_to(&new);
-    assert_eq!(client.traces("old"), [""; 0], "{engine:?}");
-    client.runtime().check(&new.attachment).expect_success();
-    client.del(&old);
-    client.leads_to(&new);
-    client.del(&new);
-    assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+    let machine = ContestedHost::new(engine);
+    let old = machine.run("old");
+    machine.leads_to(&old);
+    machine.end(&old);
+    let new = machine.run("new");
+    machine.leads_to(&new);
+    assert_eq!(machine.traces("old"), [""; 0], "{engine:?}");
+    machine.runtime().check(&new.attachment).expect_success();
+    machine.del(&old);
+    machine.leads_to(&new);
+    machine.del(&new);
+    assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
 }
 
 #[test]
@@ -39,13 +39,13 @@ fn a_dead_container_loses_its_port_in_nftables() {
 #[test]
 fn a_container_is_dead_whose_path_leads_to_another_namespace() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let old = client.run("old");
-        client.end(&old);
-        let _stranger = client.sandbox.container("old");
-        let new = client.run("new");
-        client.leads_to(&new);
-        assert_eq!(client.traces("old"), [""; 0], "{engine:?}");
+        let machine = ContestedHost::new(engine);
+        let old = machine.run("old");
+        machine.end(&old);
+        let _stranger = machine.sandbox.container("old");
+        let new = machine.run("new");
+        machine.leads_to(&new);
+        assert_eq!(machine.traces("old"), [""; 0], "{engine:?}");
     }
 }
 
@@ -53,21 +53,21 @@ fn a_container_is_dead_whose_path_leads_to_another_namespace() {
 #[test]
 fn nothing_of_a_dead_container_stays_whichever_of_its_ports_is_asked_for() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
+        let machine = ContestedHost::new(engine);
         let many: Vec<PortMapping> = ["tcp", "udp", "sctp"]
             .into_iter()
             .flat_map(|proto| (PORT..PORT + 20).map(move |port| PortMapping::new(port, SERVICE, proto)))
             .collect();
-        let mut old = client.task("old", &many);
-        client.add(&mut old);
-        client.end(&old);
-        let mut new = client.task("new", &[PortMapping::new(PORT + 17, SERVICE, "sctp")]);
-        let warned = client.add(&mut new);
+        let mut old = machine.published("old", &many);
+        machine.add(&mut old);
+        machine.end(&old);
+        let mut new = machine.published("new", &[PortMapping::new(PORT + 17, SERVICE, "sctp")]);
+        let warned = machine.add(&mut new);
         assert_eq!(warned.step("portmap").stderr(), "", "{engine:?}: it is dead");
-        assert_eq!((client.traces("old").len(), client.traces("new").len()), (0, 2), "{engine:?}");
-        client.del(&old);
-        client.del(&new);
-        assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+        assert_eq!((machine.traces("old").len(), machine.traces("new").len()), (0, 2), "{engine:?}");
+        machine.del(&old);
+        machine.del(&new);
+        assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
     }
 }
 
@@ -75,24 +75,24 @@ fn nothing_of_a_dead_container_stays_whichever_of_its_ports_is_asked_for() {
 #[test]
 fn an_add_that_fails_leaves_nothing_and_the_next_one_has_the_port() {
     for engine in Engine::ALL {
-        let mut client = Client::new(engine);
-        let old = client.run("old");
-        client.end(&old);
+        let mut machine = ContestedHost::new(engine);
+        let old = machine.run("old");
+        machine.end(&old);
         let bad = match engine {
             Engine::Nftables => serde_json::json!({"conditionsV6": ["ip6", "saddr", "10.0.0.0/8"]}),
             Engine::IptablesNft | Engine::IptablesLegacy => serde_json::json!({"conditionsV6": ["-s", "10.0.0.0/8"]}),
         };
-        let good = client.list.clone();
-        client.set(&bad);
-        let mut new = client.task("new", &PortMapping::twins(PORT, SERVICE));
-        assert!(!client.runtime().add(&mut new.attachment).succeeded(), "{engine:?}");
-        assert_eq!(client.entries(), [""; 0], "{engine:?}");
-        client.list = good;
-        client.del(&new);
-        client.add(&mut new);
-        client.leads_to(&new);
-        client.del(&new);
-        client.del(&old);
-        assert_eq!(client.records(), "", "{engine:?}");
+        let good = machine.list.clone();
+        machine.set(&bad);
+        let mut new = machine.published("new", &PortMapping::twins(PORT, SERVICE));
+        assert!(!machine.runtime().add(&mut new.attachment).succeeded(), "{engine:?}");
+        assert_eq!(machine.entries(), [""; 0], "{engine:?}");
+        machine.list = good;
+        machine.del(&new);
+        machine.add(&mut new);
+        machine.leads_to(&new);
+        machine.del(&new);
+        machine.del(&old);
+        assert_eq!(machine.records(), "", "{engine:?}");
     }
 }

@@ -7,32 +7,32 @@ use std::time::{Duration, Instant};
 use cni_conformance::traffic::{Echo, Transport, ask};
 use cni_conformance::{Outside, PortMapping, Verb, at_once};
 
-use crate::portmap::contested_ports::{Client, Engine, PORT, SERVICE, Task, localhost};
+use crate::portmap::contested_ports::{ContestedHost, Engine, PORT, PublishedContainer, SERVICE, localhost};
 
 /// The newer one's ADD changes nothing for the older one, and the older one's DEL gives the port to the newer one.
 fn the_port_of_two(engine: Engine) {
-    let client = Client::new(engine);
-    let old = client.run("old");
-    let mut new = client.task("new", &PortMapping::twins(PORT, SERVICE));
-    let added = client.add(&mut new);
-    client.leads_to(&old);
+    let machine = ContestedHost::new(engine);
+    let old = machine.run("old");
+    let mut new = machine.published("new", &PortMapping::twins(PORT, SERVICE));
+    let added = machine.add(&mut new);
+    machine.leads_to(&old);
     let warning = added.step("portmap").stderr();
     assert!(warning.contains("container old (network nomad") && warning.contains("tcp 0.0.0.0:8080"), "{warning}");
-    for task in [&old, &new] {
-        client.runtime().check(&task.attachment).expect_success();
+    for published in [&old, &new] {
+        machine.runtime().check(&published.attachment).expect_success();
     }
-    client.del(&new);
-    client.leads_to(&old);
-    client.add(&mut new);
-    client.leads_to(&old);
-    client.add_portmap(&old);
-    client.leads_to(&old);
-    client.del(&old);
-    client.leads_to(&new);
-    assert!(client.records().contains("/ports/8080"), "the record is the newer one's");
-    client.runtime().check(&new.attachment).expect_success();
-    client.del(&new);
-    assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+    machine.del(&new);
+    machine.leads_to(&old);
+    machine.add(&mut new);
+    machine.leads_to(&old);
+    machine.add_portmap(&old);
+    machine.leads_to(&old);
+    machine.del(&old);
+    machine.leads_to(&new);
+    assert!(machine.records().contains("/ports/8080"), "the record is the newer one's");
+    machine.runtime().check(&new.attachment).expect_success();
+    machine.del(&new);
+    assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn the_older_of_two_keeps_the_port_until_its_del_in_nftables() {
 struct UdpClient(UdpSocket);
 
 impl UdpClient {
-    fn new(client: &Client, server: SocketAddr) -> Self {
+    fn new(machine: &ContestedHost, server: SocketAddr) -> Self {
         let any: IpAddr = if server.is_ipv4() { "0.0.0.0" } else { "::" }.parse().expect("an address");
-        let socket = client.outside.run(|| UdpSocket::bind((any, 0))).expect("bind a port");
+        let socket = machine.outside.run(|| UdpSocket::bind((any, 0))).expect("bind a port");
         socket.connect(server).expect("connect");
         socket.set_read_timeout(Some(Duration::from_millis(200))).expect("set a time limit");
         Self(socket)
@@ -81,21 +81,21 @@ impl UdpClient {
 #[test]
 fn the_next_packet_of_a_udp_connection_goes_to_the_newer_one_after_the_del_of_the_older_one() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let old = client.run("old");
+        let machine = ContestedHost::new(engine);
+        let old = machine.run("old");
         let servers = Echo::everywhere(&old.container, SERVICE);
-        let clients = Client::hosts().map(|host| UdpClient::new(&client, SocketAddr::new(host, PORT)));
+        let clients = ContestedHost::hosts().map(|host| UdpClient::new(&machine, SocketAddr::new(host, PORT)));
         let ask = |name: &str| {
-            for (one, host) in clients.iter().zip(Client::hosts()) {
+            for (one, host) in clients.iter().zip(ContestedHost::hosts()) {
                 one.ask().unwrap_or_else(|error| panic!("{engine:?}: {name} at {host}: {error}"));
             }
         };
         ask("old");
-        let new = client.run("new");
+        let new = machine.run("new");
         ask("old, with a newer one");
         drop(servers);
         let _servers = Echo::everywhere(&new.container, SERVICE);
-        client.del(&old);
+        machine.del(&old);
         ask("new");
     }
 }
@@ -104,13 +104,13 @@ fn the_next_packet_of_a_udp_connection_goes_to_the_newer_one_after_the_del_of_th
 #[test]
 fn a_container_that_lives_keeps_its_port_though_its_path_is_not_visible() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let old = client.run("old");
+        let machine = ContestedHost::new(engine);
+        let old = machine.run("old");
         let _servers = Echo::everywhere(&old.container, SERVICE);
         old.container.unmount();
-        let _new = client.run("new");
-        for host in Client::hosts() {
-            let answer = ask(&client.outside, Transport::Tcp, SocketAddr::new(host, PORT));
+        let _new = machine.run("new");
+        for host in ContestedHost::hosts() {
+            let answer = ask(&machine.outside, Transport::Tcp, SocketAddr::new(host, PORT));
             assert!(answer.is_ok(), "{engine:?}: {host}: {answer:?}");
         }
     }
@@ -123,21 +123,21 @@ fn one_address_and_every_address_are_in_conflict_there_only() {
     let all = [PortMapping::new(PORT, SERVICE, "tcp")];
     let contested = Outside::HOST_V4.into();
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let [mut wide, mut narrow] = [client.task("wide", &all), client.task("narrow", &one)];
-        client.add(&mut wide);
-        let warned = client.add(&mut narrow);
+        let machine = ContestedHost::new(engine);
+        let [mut wide, mut narrow] = [machine.published("wide", &all), machine.published("narrow", &one)];
+        machine.add(&mut wide);
+        let warned = machine.add(&mut narrow);
         assert!(warned.step("portmap").stderr().contains("container wide "), "{engine:?}");
-        client.reaches(&wide, contested);
-        client.del(&wide);
-        client.reaches(&narrow, contested);
-        client.misses(&narrow, localhost());
-        client.add(&mut wide);
-        client.reaches(&narrow, contested);
-        client.reaches(&wide, localhost());
-        client.reaches(&wide, Outside::HOST_V6.into());
-        client.del(&narrow);
-        client.reaches(&wide, contested);
+        machine.reaches(&wide, contested);
+        machine.del(&wide);
+        machine.reaches(&narrow, contested);
+        machine.misses(&narrow, localhost());
+        machine.add(&mut wide);
+        machine.reaches(&narrow, contested);
+        machine.reaches(&wide, localhost());
+        machine.reaches(&wide, Outside::HOST_V6.into());
+        machine.del(&narrow);
+        machine.reaches(&wide, contested);
     }
 }
 
@@ -146,7 +146,7 @@ fn one_address_and_every_address_are_in_conflict_there_only() {
 fn without_a_conflict_the_order_is_that_of_the_adds() {
     let mapping = |port, proto: &str, ip: &str| PortMapping::new(port, SERVICE, proto).on(ip);
     for engine in Engine::ALL {
-        let client = Client::new(engine);
+        let machine = ContestedHost::new(engine);
         let pairs = [
             (mapping(PORT, "tcp", ""), mapping(PORT, "udp", "")),
             (mapping(81, "tcp", "192.0.2.201"), mapping(81, "tcp", "192.0.2.202")),
@@ -156,12 +156,12 @@ fn without_a_conflict_the_order_is_that_of_the_adds() {
         for (number, (one, other)) in pairs.into_iter().enumerate() {
             for (letter, mapping) in [("a", one), ("b", other)] {
                 let name = format!("{letter}{number}");
-                let mut task = client.task(&name, &[mapping]);
-                assert_eq!(client.add(&mut task).step("portmap").stderr(), "", "{engine:?}: {name}");
+                let mut published = machine.published(&name, &[mapping]);
+                assert_eq!(machine.add(&mut published).step("portmap").stderr(), "", "{engine:?}: {name}");
                 names.push(name);
             }
         }
-        let entries = client.entries();
+        let entries = machine.entries();
         let places: Vec<usize> = names
             .iter()
             .filter_map(|name| {
@@ -177,12 +177,12 @@ fn without_a_conflict_the_order_is_that_of_the_adds() {
 #[test]
 fn a_second_add_of_the_same_attachment_is_no_conflict() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let task = client.run("one");
-        let (before, records) = (client.entries(), client.records());
-        assert_eq!(client.add_portmap(&task).stderr(), "", "{engine:?}");
-        assert_eq!((client.entries(), client.records()), (before, records), "{engine:?}");
-        client.leads_to(&task);
+        let machine = ContestedHost::new(engine);
+        let published = machine.run("one");
+        let (before, records) = (machine.entries(), machine.records());
+        assert_eq!(machine.add_portmap(&published).stderr(), "", "{engine:?}");
+        assert_eq!((machine.entries(), machine.records()), (before, records), "{engine:?}");
+        machine.leads_to(&published);
     }
 }
 
@@ -190,25 +190,26 @@ fn a_second_add_of_the_same_attachment_is_no_conflict() {
 #[test]
 fn those_that_come_and_go_at_the_same_time_are_all_recorded() {
     for engine in Engine::ALL {
-        let mut client = Client::new(engine);
-        let whole = client.list.clone();
-        client.list["plugins"].as_array_mut().expect("plugins").retain(|plugin| plugin["type"] != "portmap");
-        let mut tasks: Vec<Task> =
-            (0..6).map(|number| client.task(&format!("t{number}"), &PortMapping::twins(PORT, SERVICE))).collect();
-        tasks.iter_mut().for_each(|task| drop(client.add(task)));
-        client.list = whole;
+        let mut machine = ContestedHost::new(engine);
+        let whole = machine.list.clone();
+        machine.list["plugins"].as_array_mut().expect("plugins").retain(|plugin| plugin["type"] != "portmap");
+        let mut tasks: Vec<PublishedContainer> =
+            (0..6).map(|number| machine.published(&format!("t{number}"), &PortMapping::twins(PORT, SERVICE))).collect();
+        tasks.iter_mut().for_each(|published| drop(machine.add(published)));
+        machine.list = whole;
         let everybody = |verb| {
-            let runtime = client.runtime();
-            let call =
-                |task: &Task| runtime.invocation(verb, "portmap", &task.attachment, task.attachment.result.as_ref());
+            let runtime = machine.runtime();
+            let call = |published: &PublishedContainer| {
+                runtime.invocation(verb, "portmap", &published.attachment, published.attachment.result.as_ref())
+            };
             at_once(&tasks.iter().map(call).collect::<Vec<_>>())
         };
         everybody(Verb::Add).iter().for_each(|outcome| drop(outcome.result()));
-        for task in &tasks {
+        for published in &tasks {
             // A rule for each protocol and family.
-            assert_eq!(client.traces(task.container.name()).len(), 4, "{engine:?}");
+            assert_eq!(machine.traces(published.container.name()).len(), 4, "{engine:?}");
         }
         everybody(Verb::Del).iter().for_each(|outcome| assert!(outcome.expect_success().succeeded()));
-        assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+        assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
     }
 }

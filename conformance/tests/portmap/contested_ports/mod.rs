@@ -51,7 +51,7 @@ impl Engine {
 }
 
 /// A Nomad client with both families, and a host outside.
-struct Client {
+struct ContestedHost {
     outside: Outside,
     list: Value,
     engine: Engine,
@@ -59,12 +59,12 @@ struct Client {
 }
 
 /// A container, and what the runtime knows of it.
-struct Task {
+struct PublishedContainer {
     container: Container,
     attachment: Attachment,
 }
 
-impl Client {
+impl ContestedHost {
     fn new(engine: Engine) -> Self {
         let sandbox = match engine {
             Engine::IptablesNft | Engine::Nftables => Sandbox::new(),
@@ -72,12 +72,12 @@ impl Client {
         };
         let nomad = Nomad::default().dual_stack();
         nomad.ensure_forwarding_rules(&sandbox);
-        let mut client = Self { outside: sandbox.outside(), list: nomad.conflist(), engine, sandbox };
+        let mut machine = Self { outside: sandbox.outside(), list: nomad.conflist(), engine, sandbox };
         // The first release of the reference that has a choice of backends is later than Debian's.
         if engine == Engine::Nftables {
-            client.set(&json!({"backend": engine.backend()}));
+            machine.set(&json!({"backend": engine.backend()}));
         }
-        client
+        machine
     }
 
     /// Gives portmap other keys.
@@ -92,30 +92,30 @@ impl Client {
     }
 
     /// Makes a container, which is not attached yet.
-    fn task(&self, name: &str, ports: &[PortMapping]) -> Task {
+    fn published(&self, name: &str, ports: &[PortMapping]) -> PublishedContainer {
         let container = self.sandbox.container(name);
         let attachment = Attachment::new(name, &container).ports(ports, Spelling::Go);
-        Task { container, attachment }
+        PublishedContainer { container, attachment }
     }
 
-    fn add(&self, task: &mut Task) -> Chain {
-        let chain = self.runtime().add(&mut task.attachment);
+    fn add(&self, published: &mut PublishedContainer) -> Chain {
+        let chain = self.runtime().add(&mut published.attachment);
         chain.expect_success();
         chain
     }
 
     /// Makes a container that has the port by TCP and UDP.
-    fn run(&self, name: &str) -> Task {
-        let mut task = self.task(name, &PortMapping::twins(PORT, SERVICE));
-        self.add(&mut task);
-        task
+    fn run(&self, name: &str) -> PublishedContainer {
+        let mut published = self.published(name, &PortMapping::twins(PORT, SERVICE));
+        self.add(&mut published);
+        published
     }
 
     /// Adds a container's ports again, as a runtime does that repeats a whole ADD.
-    fn add_portmap(&self, task: &Task) -> Outcome {
-        let mut portmap = Attachment::new(task.container.name(), &task.container)
+    fn add_portmap(&self, published: &PublishedContainer) -> Outcome {
+        let mut portmap = Attachment::new(published.container.name(), &published.container)
             .ports(&PortMapping::twins(PORT, SERVICE), Spelling::Go);
-        portmap.result.clone_from(&task.attachment.result);
+        portmap.result.clone_from(&published.attachment.result);
         let runtime = self.runtime();
         let outcome = runtime.invocation(Verb::Add, "portmap", &portmap, portmap.result.as_ref()).run();
         outcome.expect_success();
@@ -124,15 +124,15 @@ impl Client {
 
     /// Ends a container without a DEL. The kernel frees the sockets of a namespace, which keep it alive, a little later; then the
     /// host has no number for it any more.
-    fn end(&self, task: &Task) {
+    fn end(&self, published: &PublishedContainer) {
         let numbers = || self.sandbox.sh("ip netns list-id").lines().count();
         let before = numbers();
-        task.container.remove();
+        published.container.remove();
         wait_until("the namespace has ended", || numbers() < before);
     }
 
-    fn del(&self, task: &Task) {
-        self.runtime().del(&task.attachment).expect_success();
+    fn del(&self, published: &PublishedContainer) {
+        self.runtime().del(&published.attachment).expect_success();
     }
 
     /// The addresses of the host that the outside knows.
@@ -142,14 +142,14 @@ impl Client {
 
     /// Requires that the port of the host leads to a container, in both families, from the outside and the host.
     #[track_caller]
-    fn leads_to(&self, task: &Task) {
-        let _servers = Echo::everywhere(&task.container, SERVICE);
+    fn leads_to(&self, published: &PublishedContainer) {
+        let _servers = Echo::everywhere(&published.container, SERVICE);
         for address in Self::hosts() {
             for transport in Transport::ALL {
                 let server = SocketAddr::new(address, PORT);
                 for from in [&*self.outside, self.sandbox.host()] {
                     let answer = ask(from, transport, server);
-                    let name = task.container.name();
+                    let name = published.container.name();
                     assert!(answer.is_ok(), "{:?}: {name} at {transport} {server}: {answer:?}", self.engine);
                 }
             }
@@ -158,18 +158,18 @@ impl Client {
 
     /// Requires that an address of the host does not lead to a container, by TCP.
     #[track_caller]
-    fn misses(&self, task: &Task, address: IpAddr) {
-        let _servers = Echo::everywhere(&task.container, SERVICE);
+    fn misses(&self, published: &PublishedContainer, address: IpAddr) {
+        let _servers = Echo::everywhere(&published.container, SERVICE);
         let answer = ask_within(self.sandbox.host(), Transport::Tcp, SocketAddr::new(address, PORT), SILENCE);
-        assert!(answer.is_err(), "{:?}: {} answered at {address}", self.engine, task.container.name());
+        assert!(answer.is_err(), "{:?}: {} answered at {address}", self.engine, published.container.name());
     }
 
     /// Requires that an address of the host leads to a container, by TCP.
     #[track_caller]
-    fn reaches(&self, task: &Task, address: IpAddr) {
-        let _servers = Echo::everywhere(&task.container, SERVICE);
+    fn reaches(&self, published: &PublishedContainer, address: IpAddr) {
+        let _servers = Echo::everywhere(&published.container, SERVICE);
         let answer = ask(self.sandbox.host(), Transport::Tcp, SocketAddr::new(address, PORT));
-        assert!(answer.is_ok(), "{:?}: {} at {address}: {answer:?}", self.engine, task.container.name());
+        assert!(answer.is_ok(), "{:?}: {} at {address}: {answer:?}", self.engine, published.container.name());
     }
 
     /// The rules of both packet filters that lead to containers, in order.

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::portmap::contested_ports::{Client, Engine, RECORDS};
+use crate::portmap::contested_ports::{ContestedHost, Engine, RECORDS};
 
-fn files(client: &Client) -> Vec<String> {
-    client.records().lines().map(str::to_owned).collect()
+fn files(machine: &ContestedHost) -> Vec<String> {
+    machine.records().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -13,18 +13,18 @@ fn torn_records_do_not_keep_anybody_from_the_port() {
     for engine in Engine::ALL {
         for garbage in [&b""[..], b"tcp", b"nonsense\n", &[0xff, 0xfe, b'\n'], b"tcp 0.0.0.0 n old eth0 x /run/netns/o"]
         {
-            let client = Client::new(engine);
-            let old = client.run("old");
-            for file in files(&client) {
+            let machine = ContestedHost::new(engine);
+            let old = machine.run("old");
+            for file in files(&machine) {
                 fs::write(file, garbage).expect("tear a record");
             }
-            let new = client.run("new");
-            assert_eq!(client.traces("new").len(), 4, "{engine:?} {garbage:?}");
-            client.leads_to(&old);
-            client.del(&old);
-            client.leads_to(&new);
-            client.del(&new);
-            assert_eq!(client.entries(), [""; 0], "{engine:?} {garbage:?}");
+            let new = machine.run("new");
+            assert_eq!(machine.traces("new").len(), 4, "{engine:?} {garbage:?}");
+            machine.leads_to(&old);
+            machine.del(&old);
+            machine.leads_to(&new);
+            machine.del(&new);
+            assert_eq!(machine.entries(), [""; 0], "{engine:?} {garbage:?}");
         }
     }
 }
@@ -32,15 +32,15 @@ fn torn_records_do_not_keep_anybody_from_the_port() {
 #[test]
 fn lost_records_leave_the_order_of_the_reference() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let old = client.run("old");
+        let machine = ContestedHost::new(engine);
+        let old = machine.run("old");
         fs::remove_dir_all(RECORDS).expect("lose the records");
-        let new = client.run("new");
-        client.leads_to(&old);
-        client.del(&old);
-        client.leads_to(&new);
-        client.del(&new);
-        assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+        let new = machine.run("new");
+        machine.leads_to(&old);
+        machine.del(&old);
+        machine.leads_to(&new);
+        machine.del(&new);
+        assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
     }
 }
 
@@ -48,15 +48,15 @@ fn lost_records_leave_the_order_of_the_reference() {
 #[test]
 fn gc_removes_the_record_of_the_port() {
     for engine in Engine::ALL {
-        let client = Client::new(engine);
-        let (_old, new) = (client.run("old"), client.run("new"));
-        let mut newer = client.list.clone();
+        let machine = ContestedHost::new(engine);
+        let (_old, new) = (machine.run("old"), machine.run("new"));
+        let mut newer = machine.list.clone();
         newer["cniVersion"] = serde_json::json!("1.1.0");
-        let runtime = cni_conformance::Runtime::new(&client.sandbox, newer);
+        let runtime = cni_conformance::Runtime::new(&machine.sandbox, newer);
         runtime.gc(&[&new.attachment]).expect_success();
-        assert_eq!(client.traces("old"), [""; 0], "{engine:?}");
-        client.leads_to(&new);
+        assert_eq!(machine.traces("old"), [""; 0], "{engine:?}");
+        machine.leads_to(&new);
         runtime.gc(&[]).expect_success();
-        assert_eq!((client.entries(), client.records().as_str()), (vec![], ""), "{engine:?}");
+        assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
     }
 }

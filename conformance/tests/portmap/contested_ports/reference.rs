@@ -8,7 +8,7 @@ use std::path::Path;
 use cni_conformance::reference;
 use cni_conformance::{PortMapping, Runtime};
 
-use crate::portmap::contested_ports::{Client, Engine, PORT, SERVICE, Task};
+use crate::portmap::contested_ports::{ContestedHost, Engine, PORT, PublishedContainer, SERVICE};
 
 /// Whose plugins make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,20 +58,20 @@ fn add_script(family: &str, container: &str, address: &str) -> String {
     format!("add table {family} cni_hostport {{ comment \"CNI portmap plugin\" ; }}\n{script}")
 }
 
-impl Client {
-    fn add_by(&self, side: Side, task: &mut Task, folder: &Path) {
+impl ContestedHost {
+    fn add_by(&self, side: Side, published: &mut PublishedContainer, folder: &Path) {
         match (side, self.engine) {
-            (Ours, _) => drop(self.add(task)),
+            (Ours, _) => drop(self.add(published)),
             (Reference, Engine::IptablesNft | Engine::IptablesLegacy) => {
-                self.runtime().binaries(folder).add(&mut task.attachment).expect_success();
+                self.runtime().binaries(folder).add(&mut published.attachment).expect_success();
             }
             (Reference, Engine::Nftables) => {
-                self.without_portmap().add(&mut task.attachment).expect_success();
-                let result = task.attachment.result.as_ref().expect("a result");
+                self.without_portmap().add(&mut published.attachment).expect_success();
+                let result = published.attachment.result.as_ref().expect("a result");
                 for ip in result["ips"].as_array().expect("addresses") {
                     let address = ip["address"].as_str().and_then(|text| text.split('/').next()).expect("an address");
                     let family = if address.contains(':') { "ip6" } else { "ip" };
-                    let script = add_script(family, task.container.name(), address);
+                    let script = add_script(family, published.container.name(), address);
                     fs::write("/run/conformance/script.nft", script).expect("write a script for nft");
                     self.sandbox.sh("nft -f /run/conformance/script.nft");
                 }
@@ -79,15 +79,15 @@ impl Client {
         }
     }
 
-    fn del_by(&self, side: Side, task: &Task, folder: &Path) {
+    fn del_by(&self, side: Side, published: &PublishedContainer, folder: &Path) {
         match (side, self.engine) {
-            (Ours, _) => self.del(task),
+            (Ours, _) => self.del(published),
             (Reference, Engine::IptablesNft | Engine::IptablesLegacy) => {
-                self.runtime().binaries(folder).del(&task.attachment).expect_success();
+                self.runtime().binaries(folder).del(&published.attachment).expect_success();
             }
             (Reference, Engine::Nftables) => {
-                self.delete_as_reference(task.container.name());
-                self.without_portmap().del(&task.attachment).expect_success();
+                self.delete_as_reference(published.container.name());
+                self.without_portmap().del(&published.attachment).expect_success();
             }
         }
     }
@@ -115,15 +115,16 @@ fn the_older_one_keeps_the_port_until_its_del_whichever_plugins_are_called() {
     let Some(reference) = reference::find("two containers with one host port") else { return };
     for engine in Engine::ALL {
         for history in HISTORIES {
-            let client = Client::new(engine);
-            let [mut old, mut new] = ["old", "new"].map(|name| client.task(name, &PortMapping::twins(PORT, SERVICE)));
+            let machine = ContestedHost::new(engine);
+            let [mut old, mut new] =
+                ["old", "new"].map(|name| machine.published(name, &PortMapping::twins(PORT, SERVICE)));
             let [old_by, new_by, del_by] = history;
             eprintln!("{engine:?}: {history:?}");
-            client.add_by(old_by, &mut old, &reference.folder);
-            client.add_by(new_by, &mut new, &reference.folder);
-            client.leads_to(&old);
-            client.del_by(del_by, &old, &reference.folder);
-            client.leads_to(&new);
+            machine.add_by(old_by, &mut old, &reference.folder);
+            machine.add_by(new_by, &mut new, &reference.folder);
+            machine.leads_to(&old);
+            machine.del_by(del_by, &old, &reference.folder);
+            machine.leads_to(&new);
         }
     }
 }
@@ -133,18 +134,18 @@ fn the_older_one_keeps_the_port_until_its_del_whichever_plugins_are_called() {
 fn a_record_that_the_references_del_has_left_is_removed_by_the_next_add() {
     let Some(reference) = reference::find("records after the reference's DEL") else { return };
     for engine in Engine::ALL {
-        let client = Client::new(engine);
+        let machine = ContestedHost::new(engine);
         let chain = usize::from(engine != Engine::Nftables);
         let ports: Vec<PortMapping> = (PORT..PORT + 3).map(|port| PortMapping::new(port, SERVICE, "tcp")).collect();
-        let mut old = client.task("old", &ports);
-        client.add(&mut old);
-        client.del_by(Reference, &old, &reference.folder);
-        client.end(&old);
-        assert_eq!(client.records().lines().count(), 4 + chain, "{engine:?}: three ports, their owner, its chain");
-        let mut new = client.task("new", &ports[..1]);
-        assert_eq!(client.add(&mut new).step("portmap").stderr(), "", "{engine:?}");
-        assert_eq!(client.records().lines().count(), 2 + chain, "{engine:?}: {}", client.records());
-        client.del(&new);
-        assert_eq!(client.records(), "", "{engine:?}");
+        let mut old = machine.published("old", &ports);
+        machine.add(&mut old);
+        machine.del_by(Reference, &old, &reference.folder);
+        machine.end(&old);
+        assert_eq!(machine.records().lines().count(), 4 + chain, "{engine:?}: three ports, their owner, its chain");
+        let mut new = machine.published("new", &ports[..1]);
+        assert_eq!(machine.add(&mut new).step("portmap").stderr(), "", "{engine:?}");
+        assert_eq!(machine.records().lines().count(), 2 + chain, "{engine:?}: {}", machine.records());
+        machine.del(&new);
+        assert_eq!(machine.records(), "", "{engine:?}");
     }
 }

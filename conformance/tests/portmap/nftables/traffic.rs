@@ -20,7 +20,7 @@ const SERVICE: u16 = 80;
 const PORT_A: u16 = 8080;
 const PORT_B: u16 = 8081;
 
-struct World {
+struct PortmapHost {
     _servers: Vec<Echo>,
     a: Container,
     b: Container,
@@ -63,7 +63,7 @@ fn list(keys: &Value) -> Value {
     list
 }
 
-impl World {
+impl PortmapHost {
     fn new(keys: &Value) -> Self {
         let sandbox = Sandbox::new();
         let outside = sandbox.outside();
@@ -95,42 +95,42 @@ fn reaches(from: &Namespace, to: IpAddr, port: u16, source: IpAddr) {
 
 #[test]
 fn a_published_port_is_reached_from_everywhere() {
-    let world = World::new(&json!({}));
+    let machine = PortmapHost::new(&json!({}));
     let loopback = ip("127.0.0.1");
     for filtering in [false, true] {
-        world.sandbox.set_bridge_filtering(filtering);
+        machine.sandbox.set_bridge_filtering(filtering);
         for family in families() {
             let Addresses { gateway, host, outside, a } = family;
-            reaches(&world.outside, host, PORT_A, outside);
-            reaches(world.sandbox.host(), host, PORT_A, host);
-            reaches(&world.b, host, PORT_A, gateway);
-            reaches(&world.b, gateway, PORT_A, gateway);
-            reaches(&world.a, host, PORT_A, gateway);
-            reaches(&world.a, gateway, PORT_A, gateway);
-            reaches(&world.a, host, PORT_B, gateway);
+            reaches(&machine.outside, host, PORT_A, outside);
+            reaches(machine.sandbox.host(), host, PORT_A, host);
+            reaches(&machine.b, host, PORT_A, gateway);
+            reaches(&machine.b, gateway, PORT_A, gateway);
+            reaches(&machine.a, host, PORT_A, gateway);
+            reaches(&machine.a, gateway, PORT_A, gateway);
+            reaches(&machine.a, host, PORT_B, gateway);
             let without_the_port = if a.is_ipv4() { ip("172.26.64.3") } else { ip("fd00:a110:c8::3") };
-            reaches(&world.b, a, SERVICE, without_the_port);
+            reaches(&machine.b, a, SERVICE, without_the_port);
         }
-        reaches(world.sandbox.host(), loopback, PORT_A, ip(GATEWAY_V4));
+        reaches(machine.sandbox.host(), loopback, PORT_A, ip(GATEWAY_V4));
     }
 }
 
 /// CVE-2025-67499: only packets to the host's own addresses are captured.
 #[test]
 fn the_same_port_of_a_foreign_address_is_not_captured() {
-    let world = World::new(&json!({}));
+    let machine = PortmapHost::new(&json!({}));
     for Addresses { host, outside, .. } in families() {
-        reaches(&world.a, outside, PORT_A, host);
-        reaches(&world.b, outside, PORT_A, host);
-        reaches(world.sandbox.host(), outside, PORT_A, host);
+        reaches(&machine.a, outside, PORT_A, host);
+        reaches(&machine.b, outside, PORT_A, host);
+        reaches(machine.sandbox.host(), outside, PORT_A, host);
     }
 }
 
 #[test]
 fn masq_all_hides_the_outside_from_the_container() {
-    let world = World::new(&json!({"masqAll": true}));
+    let machine = PortmapHost::new(&json!({"masqAll": true}));
     for Addresses { gateway, host, .. } in families() {
-        reaches(&world.outside, host, PORT_A, gateway);
+        reaches(&machine.outside, host, PORT_A, gateway);
     }
 }
 

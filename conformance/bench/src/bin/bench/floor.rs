@@ -133,14 +133,14 @@ fn row(operation: &str, plugin: &str, others: usize, times: [Option<Duration>; 3
 }
 
 /// A host with containers of ours. One more has come and gone, and left what containers share.
-struct Host<'s> {
+struct MeasuredHost<'s> {
     runtime: Runtime<'s>,
     _neighbours: NeighbourContainers,
     /// What names of its files contain that no other host has: the folder of its records, and the inode of its namespace.
     names: [String; 2],
 }
 
-fn host<'s>(sandbox: &'s Sandbox, ours: &Path, others: usize) -> Host<'s> {
+fn host<'s>(sandbox: &'s Sandbox, ours: &Path, others: usize) -> MeasuredHost<'s> {
     let nomad = Nomad::default();
     nomad.ensure_forwarding_rules(sandbox);
     let runtime = Runtime::new(sandbox, nomad.conflist()).binaries(ours);
@@ -149,7 +149,7 @@ fn host<'s>(sandbox: &'s Sandbox, ours: &Path, others: usize) -> Host<'s> {
     runtime.add(&mut attachment).expect_success();
     let names = [folder_of_host(), inode_of_host()];
     runtime.del(&attachment).expect_success();
-    Host { runtime, _neighbours: neighbours, names }
+    MeasuredHost { runtime, _neighbours: neighbours, names }
 }
 
 fn folder_of_host() -> String {
@@ -234,7 +234,7 @@ fn replay_turns(
     tell: &dyn Fn(Turn),
 ) {
     let sandbox = Sandbox::new();
-    let Host { names: here, .. } = &host(&sandbox, folder, others);
+    let MeasuredHost { names: here, .. } = &host(&sandbox, folder, others);
     for turn in 0.. {
         if next().is_none() {
             break;

@@ -11,8 +11,8 @@ use nix::libc;
 
 use super::BACKWARD;
 use super::part::Part;
+use crate::backends::backend_host::{BackendHost, ServingContainer};
 use crate::backends::network::LEASES;
-use crate::backends::world::{Guest, World};
 
 /// Below the folder that snapshots leave out.
 const FOLDER: &str = "/run/conformance/broken";
@@ -28,14 +28,14 @@ pub struct Damage {
     launched: Option<&'static str>,
     /// Locks are held as long as their files are open.
     _held: Vec<File>,
-    mend: Option<fn(&World)>,
+    mend: Option<fn(&BackendHost)>,
 }
 
 impl Damage {
     /// Breaks a part. What a plugin asks of the kernel, and in which order, is learned from the DEL of another container.
-    pub fn to(part: Part, world: &World, scout: &Guest) -> Self {
+    pub fn to(part: Part, machine: &BackendHost, scout: &ServingContainer) -> Self {
         fs::create_dir(FOLDER).expect("create a folder");
-        delete_traced(world, scout);
+        delete_traced(machine, scout);
         match part {
             Part::IptablesFail => Self::with_failing_iptables(),
             Part::IptablesMissing => Self::with_variable("PATH", FOLDER.to_owned()),
@@ -46,19 +46,19 @@ impl Damage {
             Part::IpamFails => Self::with_ipam("echo '{\"code\": 123, \"msg\": \"no lease today\"}'; exit 1"),
             Part::IpamCrashes => Self::with_ipam("kill -SEGV $$"),
             Part::LeasesReadOnly => {
-                let unmount = |world: &World| drop(world.sandbox().sh(&format!("umount {LEASES}")));
-                Self::mended_by(read_only(world, LEASES, unmount))
+                let unmount = |machine: &BackendHost| drop(machine.sandbox().sh(&format!("umount {LEASES}")));
+                Self::mended_by(read_only(machine, LEASES, unmount))
             }
             Part::LeasesLocked => Self::holding(&Path::new(LEASES).join("lock")),
             Part::AttachmentLocked => Self { _held: vec![lock_every_byte()], ..Self::default() },
             Part::IptablesLocked => Self::holding(Path::new("/run/xtables.lock")),
             Part::RunFull => {
-                fill(world);
+                fill(machine);
                 Self::mended_by(empty)
             }
             Part::RunReadOnly => {
-                let unmount = |world: &World| drop(world.sandbox().sh("umount /run/cni"));
-                Self::mended_by(read_only(world, "/run/cni", unmount))
+                let unmount = |machine: &BackendHost| drop(machine.sandbox().sh("umount /run/cni"));
+                Self::mended_by(read_only(machine, "/run/cni", unmount))
             }
             Part::RecordsForeign => {
                 chown(RECORDS, Some(65534), None).expect("give the records away");
@@ -69,12 +69,12 @@ impl Damage {
                 Self::default()
             }
             Part::FirewalldSilent => {
-                world.machine().freeze_firewalld();
-                Self::mended_by(|world| world.machine().thaw_firewalld())
+                machine.machine().freeze_firewalld();
+                Self::mended_by(|machine| machine.machine().thaw_firewalld())
             }
             Part::BusSilent => {
-                world.machine().freeze_bus();
-                Self::mended_by(|world| world.machine().thaw_bus())
+                machine.machine().freeze_bus();
+                Self::mended_by(|machine| machine.machine().thaw_bus())
             }
         }
     }
@@ -91,13 +91,13 @@ impl Damage {
     }
 
     /// Repairs the part.
-    pub fn mend(self, world: &World) {
+    pub fn mend(self, machine: &BackendHost) {
         if let Some(mend) = self.mend {
-            mend(world);
+            mend(machine);
         }
     }
 
-    fn mended_by(mend: fn(&World)) -> Self {
+    fn mended_by(mend: fn(&BackendHost)) -> Self {
         Self { mend: Some(mend), ..Self::default() }
     }
 
@@ -138,9 +138,10 @@ impl Damage {
 }
 
 /// Deletes a container, and writes down what each plugin asks of the kernel.
-fn delete_traced(world: &World, guest: &Guest) {
+fn delete_traced(machine: &BackendHost, attached: &ServingContainer) {
     for plugin in BACKWARD {
-        let call = world.runtime().invocation(Verb::Del, plugin, &guest.attachment, guest.attachment.result.as_ref());
+        let call =
+            machine.runtime().invocation(Verb::Del, plugin, &attached.attachment, attached.attachment.result.as_ref());
         let words = strace(&["-o", &trace(plugin), "-e", "trace=sendto"]).join(" ");
         call.launched_by(&words.split(' ').collect::<Vec<_>>()).run().expect_success();
     }
@@ -189,20 +190,20 @@ fn lock_every_byte() -> File {
     file
 }
 
-fn read_only(world: &World, folder: &str, mend: fn(&World)) -> fn(&World) {
-    world.sandbox().sh(&format!("mount --bind {folder} {folder}"));
-    world.sandbox().sh(&format!("mount -o remount,bind,ro {folder}"));
+fn read_only(machine: &BackendHost, folder: &str, mend: fn(&BackendHost)) -> fn(&BackendHost) {
+    machine.sandbox().sh(&format!("mount --bind {folder} {folder}"));
+    machine.sandbox().sh(&format!("mount -o remount,bind,ro {folder}"));
     mend
 }
 
 /// Leaves neither a block nor an inode of `/run`.
-fn fill(world: &World) {
+fn fill(machine: &BackendHost) {
     let used = |what: &str| -> u64 {
-        let said = world.sandbox().sh(&format!("df --output={what} -k /run"));
+        let said = machine.sandbox().sh(&format!("df --output={what} -k /run"));
         said.split_whitespace().last().and_then(|word| word.parse().ok()).expect("a number")
     };
     let (blocks, inodes) = (used("used") + 64, used("iused") + 16);
-    world.sandbox().sh(&format!("mount -o remount,size={blocks}k,nr_inodes={inodes} /run"));
+    machine.sandbox().sh(&format!("mount -o remount,size={blocks}k,nr_inodes={inodes} /run"));
     fs::create_dir("/run/filler").expect("create a folder");
     let mut file = File::create("/run/filler/blocks").expect("create a file");
     let mut written = Ok(());
@@ -221,9 +222,9 @@ fn fill(world: &World) {
     }
 }
 
-fn empty(world: &World) {
+fn empty(machine: &BackendHost) {
     fs::remove_dir_all("/run/filler").expect("make room");
-    world.sandbox().sh("mount -o remount,size=64m,nr_inodes=100000 /run");
+    machine.sandbox().sh("mount -o remount,size=64m,nr_inodes=100000 /run");
 }
 
 /// Puts what is no text into every record.

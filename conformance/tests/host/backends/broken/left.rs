@@ -3,21 +3,21 @@
 use std::fs;
 use std::path::Path;
 
+use crate::backends::backend_host::{BackendHost, ServingContainer};
 use crate::backends::network::LEASES;
-use crate::backends::world::{Guest, World};
 
 const RECORDS: &str = "/run/cni/.cni-plugins-rs";
 
 /// The kinds of things of a container that are there.
-pub fn of(world: &World, guest: &Guest) -> Vec<&'static str> {
-    let id = guest.attachment.container_id.as_str();
-    let addresses: Vec<String> = world.families().iter().map(|family| guest.ip(family).to_string()).collect();
+pub fn of(machine: &BackendHost, attached: &ServingContainer) -> Vec<&'static str> {
+    let id = attached.attachment.container_id.as_str();
+    let addresses: Vec<String> = machine.families().iter().map(|family| attached.ip(family).to_string()).collect();
     let names = |line: &str| addresses.iter().any(|address| has_word(line, address));
-    let (nat, filter, nftables) = (tables(world, "nat"), tables(world, "filter"), nftables(world));
+    let (nat, filter, nftables) = (tables(machine, "nat"), tables(machine, "filter"), nftables(machine));
     let dnat = format!("dnat name: \"n1\" id: \"{id}\"");
     let masquerade = format!("name: \"n1\" id: \"{id}\"");
     let found = [
-        ("link", world.sandbox().sh("ip -o link show").contains(&format!(":{id}:"))),
+        ("link", machine.sandbox().sh("ip -o link show").contains(&format!(":{id}:"))),
         (
             "masquerade",
             nat.lines().any(|line| line.contains(&masquerade) && !line.contains(&dnat))
@@ -28,7 +28,7 @@ pub fn of(world: &World, guest: &Guest) -> Vec<&'static str> {
             "filter",
             filter.lines().any(names)
                 || nftables.lines().any(|line| line.contains("elements") && names(line))
-                || sources(world).iter().any(|source| names(source)),
+                || sources(machine).iter().any(|source| names(source)),
         ),
         ("leases", addresses.iter().any(|address| Path::new(LEASES).join(address).exists())),
         ("records", records().iter().any(|(name, text)| names(name) || has_word(text, id))),
@@ -43,13 +43,13 @@ fn records() -> Vec<(String, String)> {
 
 /// Requires that nothing is left of any container.
 #[track_caller]
-pub fn assert_nothing_of_anybody(world: &World) {
-    let rules = [tables(world, "nat"), tables(world, "filter"), nftables(world)].concat();
+pub fn assert_nothing_of_anybody(machine: &BackendHost) {
+    let rules = [tables(machine, "nat"), tables(machine, "filter"), nftables(machine)].concat();
     for word in ["id: \"", "comment \"kept", "comment \"goes", "comment \"scout", "10.88.0.2", "10.88.0.3", "10.88.0.4"]
     {
         assert!(!rules.contains(word), "{word}: {rules}");
     }
-    let links = world.sandbox().sh("ip -o link show");
+    let links = machine.sandbox().sh("ip -o link show");
     assert!(!links.contains("alias cni:"), "{links}");
     let left = files(Path::new(RECORDS)).into_iter().filter(|(name, _)| !name.ends_with(".lock"));
     assert_eq!(left.collect::<Vec<_>>(), []);
@@ -62,18 +62,18 @@ fn is_lease(path: &str) -> bool {
 }
 
 /// The tables that are not those of iptables.
-fn nftables(world: &World) -> String {
-    world.state().section("nftables").join("\n")
+fn nftables(machine: &BackendHost) -> String {
+    machine.state().section("nftables").join("\n")
 }
 
-fn tables(world: &World, table: &str) -> String {
-    let save = |program| world.sandbox().sh(&format!("{program} -t {table}"));
+fn tables(machine: &BackendHost, table: &str) -> String {
+    let save = |program| machine.sandbox().sh(&format!("{program} -t {table}"));
     ["iptables-save", "ip6tables-save"].map(save).concat().replace('\\', "")
 }
 
-fn sources(world: &World) -> Vec<String> {
-    match world.backend.of_firewall() {
-        "firewalld" => world.machine().sources("trusted"),
+fn sources(machine: &BackendHost) -> Vec<String> {
+    match machine.backend.of_firewall() {
+        "firewalld" => machine.machine().sources("trusted"),
         _ => Vec::new(),
     }
 }

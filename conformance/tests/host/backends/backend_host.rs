@@ -14,7 +14,7 @@ use cni_conformance::{
 
 use serde_json::Value;
 
-use crate::backends::network::{self, BRIDGE, Backend, Family, LEASES, Stack};
+use crate::backends::network::{self, BRIDGE, Backend, FamilyTexts, LEASES, Stack};
 
 /// Where every container serves, and what is asked of the outside.
 pub const SERVICE: u16 = 80;
@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The host; containers are attached to it one by one.
-pub struct World {
+pub struct BackendHost {
     pub backend: Backend,
     pub stack: Stack,
     pub outside: Outside,
@@ -38,7 +38,7 @@ pub struct World {
 }
 
 /// An attached container, and its servers.
-pub struct Guest {
+pub struct ServingContainer {
     pub attachment: Attachment,
     pub container: Container,
     /// Its first host port.
@@ -46,7 +46,7 @@ pub struct Guest {
     servers: Vec<Echo>,
 }
 
-impl World {
+impl BackendHost {
     /// Where iptables keeps the rules, nothing is forwarded but what rules let pass, and the administrator lets in
     /// what goes to the bridge. What nftables and firewalld accept would not overrule that.
     pub fn new(backend: Backend, stack: Stack) -> Self {
@@ -57,7 +57,7 @@ impl World {
         let sandbox = machine.sandbox();
         let outside = sandbox.outside();
         for family in stack.families().iter().filter(|_| backend.of_firewall() == "iptables") {
-            let Family { program, subnet, .. } = family;
+            let FamilyTexts { program, subnet, .. } = family;
             sandbox.sh(&format!("{program} -P FORWARD DROP"));
             sandbox.sh(&format!("{program} -N CNI-ADMIN"));
             sandbox.sh(&format!("{program} -A CNI-ADMIN -o {BRIDGE} -d {subnet} -j ACCEPT"));
@@ -83,7 +83,7 @@ impl World {
         self.machine.sandbox()
     }
 
-    pub fn families(&self) -> &'static [Family] {
+    pub fn families(&self) -> &'static [FamilyTexts] {
         self.stack.families()
     }
 
@@ -106,26 +106,26 @@ impl World {
     }
 
     /// Attaches a container that serves, with one host port for TCP, UDP and SCTP.
-    pub fn attach(&self, name: &str, port: u16) -> Guest {
+    pub fn attach(&self, name: &str, port: u16) -> ServingContainer {
         let mut ports = PortMapping::twins(port, SERVICE);
         ports.push(PortMapping::new(port, SCTP_SERVICE, "sctp"));
         self.attach_with(name, &ports)
     }
 
     /// Attaches a container that serves, with these ports.
-    pub fn attach_with(&self, name: &str, ports: &[PortMapping]) -> Guest {
-        let mut guest = self.guest(name, ports);
-        self.runtime().add(&mut guest.attachment).expect_success();
-        guest
+    pub fn attach_with(&self, name: &str, ports: &[PortMapping]) -> ServingContainer {
+        let mut attached = self.attached(name, ports);
+        self.runtime().add(&mut attached.attachment).expect_success();
+        attached
     }
 
     /// Describes a container with these ports, and lets it serve.
-    pub fn guest(&self, name: &str, ports: &[PortMapping]) -> Guest {
+    pub fn attached(&self, name: &str, ports: &[PortMapping]) -> ServingContainer {
         let container = self.sandbox().container(name);
         let attachment = Attachment::new(name, &container).ports(ports, Spelling::Go);
         let port = ports.first().expect("a container has a port").host_port;
         let servers = Echo::everywhere(&container, SERVICE).into();
-        Guest { attachment, container, port, servers }
+        ServingContainer { attachment, container, port, servers }
     }
 
     /// Requires that the server saw the client come from `source`, by TCP and by UDP.
@@ -153,14 +153,14 @@ impl World {
 
     /// Requires that the outside reaches a container's host port in each family.
     #[track_caller]
-    pub fn serves(&self, guest: &Guest) {
-        self.is_open(guest.port);
+    pub fn serves(&self, attached: &ServingContainer) {
+        self.is_open(attached.port);
     }
 
     /// Requires that the outside reaches a host port in each family.
     #[track_caller]
     pub fn is_open(&self, port: u16) {
-        for Family { host, outside, .. } in self.families() {
+        for FamilyTexts { host, outside, .. } in self.families() {
             self.reaches(&self.outside, *host, port, *outside);
         }
     }
@@ -168,7 +168,7 @@ impl World {
     /// Requires that nobody answers at a host port any more.
     #[track_caller]
     pub fn is_shut(&self, port: u16) {
-        for Family { host, .. } in self.families() {
+        for FamilyTexts { host, .. } in self.families() {
             self.misses(&self.outside, *host, port);
             self.misses(self.sandbox().host(), *host, port);
         }
@@ -176,16 +176,16 @@ impl World {
 
     /// Requires that the first packet of an SCTP connection from outside comes out in the container.
     #[track_caller]
-    pub fn passes_sctp(&self, guest: &Guest) {
+    pub fn passes_sctp(&self, attached: &ServingContainer) {
         for family in self.families() {
-            let capture = Capture::start(&guest.container, "eth0");
+            let capture = Capture::start(&attached.container, "eth0");
             let source = SocketAddr::new(family.outside, self.next_port());
             let wanted =
-                Packet { source, destination: SocketAddr::new(guest.ip(family), SCTP_SERVICE), protocol: SCTP };
+                Packet { source, destination: SocketAddr::new(attached.ip(family), SCTP_SERVICE), protocol: SCTP };
             let started = Instant::now();
             while !capture.so_far().contains(&wanted) {
                 assert!(started.elapsed() < PATIENCE, "no {wanted:?}, but {:?}", capture.so_far());
-                send_sctp(&self.outside, source, SocketAddr::new(family.host, guest.port));
+                send_sctp(&self.outside, source, SocketAddr::new(family.host, attached.port));
                 std::thread::sleep(Duration::from_millis(20));
             }
             self.answered.set(self.answered.get() + 1);
@@ -207,15 +207,15 @@ impl World {
 }
 
 /// How many requests there were, for a row of a table.
-impl fmt::Display for World {
+impl fmt::Display for BackendHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} requests answered, {} not", self.answered.get(), self.unanswered.get())
     }
 }
 
-impl Guest {
+impl ServingContainer {
     /// The address of a family.
-    pub fn ip(&self, family: &Family) -> IpAddr {
+    pub fn ip(&self, family: &FamilyTexts) -> IpAddr {
         let result = self.attachment.result.as_ref().expect("the container is attached");
         let ips = result["ips"].as_array().expect("a result has addresses");
         let addresses = ips.iter().filter_map(|ip| ip["address"].as_str()?.split('/').next()?.parse().ok());

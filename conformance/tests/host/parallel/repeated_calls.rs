@@ -7,27 +7,27 @@ use cni_conformance::keys::with;
 use cni_conformance::{Invocation, Outcome, Verb};
 use serde_json::{Value, json};
 
-use crate::parallel::calls::{DEADLINE, Guest, Registry};
-use crate::parallel::host::Host;
+use crate::parallel::calls::{DEADLINE, KnownContainer, Registry};
+use crate::parallel::host::ParallelHost;
 use crate::parallel::tally::Tally;
 
 /// The calls that are repeated.
-pub struct Meddlers {
+pub struct RepeatedCalls {
     repair: Invocation,
     collect: Vec<(Invocation, Value)>,
 }
 
 /// Says that the work is done, also when it panics.
-struct End<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl Meddlers {
-    pub fn new(host: &Host) -> Self {
+impl RepeatedCalls {
+    pub fn new(host: &ParallelHost) -> Self {
         let list = host.list();
         let plugins = list["plugins"].as_array().expect("plugins");
         let call =
@@ -41,7 +41,13 @@ impl Meddlers {
     }
 
     /// Repairs and collects, one after the other, until `work` is done.
-    pub fn during<T>(&self, guests: &[Guest], registry: &Registry, tally: &Tally, work: impl FnOnce() -> T) -> T {
+    pub fn during<T>(
+        &self,
+        all_attached: &[KnownContainer],
+        registry: &Registry,
+        tally: &Tally,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let ended = AtomicBool::new(false);
         let until_the_end = |meddle: &dyn Fn()| {
             while !ended.load(Ordering::SeqCst) {
@@ -49,9 +55,9 @@ impl Meddlers {
             }
         };
         thread::scope(|scope| {
-            let end = End(&ended);
+            let end = StopOnDrop(&ended);
             scope.spawn(|| until_the_end(&|| tally.repaired(&self.repair.run())));
-            scope.spawn(|| until_the_end(&|| self.collect(guests, registry, tally)));
+            scope.spawn(|| until_the_end(&|| self.collect(all_attached, registry, tally)));
             let done = work();
             drop(end);
             done
@@ -70,10 +76,10 @@ impl Meddlers {
 
     /// What the runtime knows at this moment is valid; as SPEC wants it, no new container is added before GC ends. As
     /// libcni does it, all plugins get the same list.
-    fn collect(&self, guests: &[Guest], registry: &Registry, tally: &Tally) {
+    fn collect(&self, all_attached: &[KnownContainer], registry: &Registry, tally: &Tally) {
         let _nobody_comes = registry.write().expect("nobody panics with the registry");
-        let known = guests.iter().filter(|guest| guest.is_known());
-        let valid: Value = known.map(|guest| json!({"containerID": guest.id, "ifname": "eth0"})).collect();
+        let known = all_attached.iter().filter(|attached| attached.is_known());
+        let valid: Value = known.map(|attached| json!({"containerID": attached.id, "ifname": "eth0"})).collect();
         tally.collected(&self.collect_but(&valid));
     }
 

@@ -26,7 +26,7 @@ pub fn asking_for(address: &str) -> String {
 }
 
 /// The machine.
-pub struct Client {
+pub struct DelHost {
     pub sandbox: Sandbox,
     pub nomad: Nomad,
     outside: Outside,
@@ -34,14 +34,14 @@ pub struct Client {
 }
 
 /// A container that serves, with one host port if it has one.
-pub struct Guest {
+pub struct DeletedContainer {
     pub container: Container,
     pub attachment: Attachment,
     host_port: u16,
     servers: Option<[Echo; 2]>,
 }
 
-impl Client {
+impl DelHost {
     pub fn new(nomad: Nomad, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         let outside = sandbox.outside();
@@ -85,18 +85,18 @@ impl Client {
     }
 
     /// Attaches a new container that serves.
-    pub fn add(&self, name: &str, host_port: u16) -> Guest {
+    pub fn add(&self, name: &str, host_port: u16) -> DeletedContainer {
         self.add_with(name, host_port, "")
     }
 
     /// Attaches a new container that serves, with these `CNI_ARGS`.
-    pub fn add_with(&self, name: &str, host_port: u16, args: &str) -> Guest {
+    pub fn add_with(&self, name: &str, host_port: u16, args: &str) -> DeletedContainer {
         let container = self.sandbox.container(name);
         let attachment = self.describe(&container, host_port).args(args);
         let servers = Some(Echo::everywhere(&container, SERVICE));
-        let mut guest = Guest { container, attachment, host_port, servers };
-        self.runtime().add(&mut guest.attachment).expect_success();
-        guest
+        let mut attached = DeletedContainer { container, attachment, host_port, servers };
+        self.runtime().add(&mut attached.attachment).expect_success();
+        attached
     }
 
     /// Describes an attachment as Nomad does.
@@ -104,34 +104,36 @@ impl Client {
         Attachment::new(container.name(), container).ports(&PortMapping::twins(host_port, SERVICE), Spelling::Go)
     }
 
-    /// Requires that the guest is reached at its host port, reaches the outside, and passes CHECK.
+    /// Requires that the container is reached at its host port, reaches the outside, and passes CHECK.
     #[track_caller]
-    pub fn serves(&self, guest: &Guest) {
-        self.reaches_out(guest);
-        self.is_reached(guest);
-        self.runtime().check(&guest.attachment).expect_success();
+    pub fn serves(&self, attached: &DeletedContainer) {
+        self.reaches_out(attached);
+        self.is_reached(attached);
+        self.runtime().check(&attached.attachment).expect_success();
     }
 
-    /// Requires that the guest reaches the outside under the host's address.
+    /// Requires that the container reaches the outside under the host's address.
     #[track_caller]
-    pub fn reaches_out(&self, guest: &Guest) {
+    pub fn reaches_out(&self, attached: &DeletedContainer) {
         for (host, outside) in self.addresses() {
             for transport in Transport::ALL {
-                let seen = ask(&guest.container, transport, SocketAddr::new(outside, SERVICE))
-                    .unwrap_or_else(|error| panic!("{} to {outside} by {transport}: {error}", guest.container.name()));
-                assert_eq!(seen.ip(), host, "source of {} by {transport}", guest.container.name());
+                let seen =
+                    ask(&attached.container, transport, SocketAddr::new(outside, SERVICE)).unwrap_or_else(|error| {
+                        panic!("{} to {outside} by {transport}: {error}", attached.container.name())
+                    });
+                assert_eq!(seen.ip(), host, "source of {} by {transport}", attached.container.name());
             }
         }
     }
 
-    /// Requires that the outside reaches the guest at its host port.
+    /// Requires that the outside reaches the container at its host port.
     #[track_caller]
-    pub fn is_reached(&self, guest: &Guest) {
+    pub fn is_reached(&self, attached: &DeletedContainer) {
         for (host, outside) in self.addresses() {
             for transport in Transport::ALL {
-                let server = SocketAddr::new(host, guest.host_port);
+                let server = SocketAddr::new(host, attached.host_port);
                 let seen = ask(&self.outside, transport, server)
-                    .unwrap_or_else(|error| panic!("{} at {transport} {server}: {error}", guest.container.name()));
+                    .unwrap_or_else(|error| panic!("{} at {transport} {server}: {error}", attached.container.name()));
                 assert_eq!(seen.ip(), outside, "source seen at {transport} {server}");
             }
         }
@@ -158,7 +160,7 @@ impl Client {
     }
 }
 
-impl Guest {
+impl DeletedContainer {
     /// Stops what serves, and lets the namespace go, as when a container dies.
     pub fn die(&mut self) {
         self.servers = None;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const CONSUL: &str = r#"IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={"ConsulDNSIP":"192.0.2.53","ConsulDNSPort":8600,"ProxyUserID":"101","ProxyInboundPort":20000,"ExcludeInboundPorts":["9002"]}"#;
 
 /// The machine, the container, and the plugin whose turn it is.
-pub struct Stage {
+pub struct RollbackHost {
     pub sandbox: Sandbox,
     pub container: Container,
     pub attachment: Attachment,
@@ -22,7 +22,7 @@ pub struct Stage {
     previous: Option<Value>,
 }
 
-impl Stage {
+impl RollbackHost {
     /// Prepares Nomad's list up to this plugin; an IPAM plugin stands for itself, with the configuration
     /// that bridge would hand it.
     pub fn new(plugin: &'static str, nomad: &Nomad, flavour: Flavour) -> Self {
@@ -73,9 +73,9 @@ impl Stage {
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
         let attachment = if plugin == "consul-cni" { attachment.args(CONSUL) } else { attachment };
-        let mut stage = Self { sandbox, container, attachment, nomad: nomad.clone(), list, plugin, previous: None };
-        stage.previous = stage.result_of_earlier_plugins();
-        stage
+        let mut machine = Self { sandbox, container, attachment, nomad: nomad.clone(), list, plugin, previous: None };
+        machine.previous = machine.result_of_earlier_plugins();
+        machine
     }
 
     fn result_of_earlier_plugins(&self) -> Option<Value> {

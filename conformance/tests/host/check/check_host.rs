@@ -20,7 +20,7 @@ pub const CHECK_FAILED: u64 = 100;
 
 /// The words of one family that differ from the other's.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct FamilyWords {
     pub name: &'static str,
     program: &'static str,
     flag: &'static str,
@@ -30,7 +30,7 @@ pub struct Family {
     default: &'static str,
 }
 
-pub const V4: Family = Family {
+pub const V4: FamilyWords = FamilyWords {
     name: "v4",
     program: "iptables",
     flag: "-4",
@@ -40,7 +40,7 @@ pub const V4: Family = Family {
     default: "0.0.0.0/0",
 };
 
-pub const V6: Family = Family {
+pub const V6: FamilyWords = FamilyWords {
     name: "v6",
     program: "ip6tables",
     flag: "-6",
@@ -52,7 +52,7 @@ pub const V6: Family = Family {
 
 /// What happens to the machine behind the plugins' back; words in braces are filled in.
 #[derive(Debug, Clone, Copy)]
-pub enum Act {
+pub enum Disturbance {
     /// A command on the host.
     Host(&'static str),
     /// A command in the container.
@@ -62,14 +62,14 @@ pub enum Act {
 }
 
 /// The machine.
-pub struct Client {
+pub struct CheckHost {
     pub sandbox: Sandbox,
     pub container: Container,
     pub attachment: Attachment,
     nomad: Nomad,
 }
 
-impl Client {
+impl CheckHost {
     /// Attaches the allocation, with one of Nomad's ports if wanted.
     pub fn new(nomad: Nomad, flavour: Flavour, ports: bool) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
@@ -127,18 +127,18 @@ impl Client {
 
     /// Does something to the machine.
     #[track_caller]
-    pub fn act(&self, act: Act, family: &Family) {
+    pub fn act(&self, act: Disturbance, family: &FamilyWords) {
         match act {
-            Act::Host(line) => drop(self.sandbox.sh(&self.fill(line, family))),
-            Act::Inside(line) => drop(self.container.sh(&self.fill(line, family))),
-            Act::Rule(table, chain, words) => {
+            Disturbance::Host(line) => drop(self.sandbox.sh(&self.fill(line, family))),
+            Disturbance::Inside(line) => drop(self.container.sh(&self.fill(line, family))),
+            Disturbance::Rule(table, chain, words) => {
                 self.delete_rule(family.program, table, chain, &self.fill(words, family));
             }
         }
     }
 
     /// Puts this machine's names in the place of those in braces.
-    pub fn fill(&self, text: &str, family: &Family) -> String {
+    pub fn fill(&self, text: &str, family: &FamilyWords) -> String {
         let result = self.attachment.result.as_ref().expect("the allocation is attached");
         let port = result["interfaces"][1]["name"].as_str().expect("a bridge's port has a name");
         let (_, prefix) = family.subnet.split_once('/').expect("a subnet has a prefix length");

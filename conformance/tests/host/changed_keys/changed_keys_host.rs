@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const CHANGING: [&str; 3] = ["/last_reserved_ip.", "/.cni-plugins-rs/stamp", "/run/cni/.cni-plugins-rs/filter-"];
 
 /// The machine, a container, and the plugin with its configuration.
-pub struct Stage {
+pub struct ChangedKeysHost {
     sandbox: Sandbox,
     container: Container,
     plugin: String,
@@ -18,7 +18,7 @@ pub struct Stage {
     previous: Option<Value>,
 }
 
-impl Stage {
+impl ChangedKeysHost {
     /// Prepares the machine, and for a chained plugin what comes before it. `beside` are keys of the configuration.
     pub fn new(plugin: &str, flavour: Flavour, beside: &Value) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
@@ -33,9 +33,9 @@ impl Stage {
         flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
         let container = sandbox.container("ctr1");
         let config = with(&with(&json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin}), &keys(plugin)), beside);
-        let mut stage = Self { sandbox, container, plugin: plugin.to_owned(), config, previous: None };
-        stage.previous = is_chained(plugin).then(|| stage.result_of_bridge());
-        stage
+        let mut machine = Self { sandbox, container, plugin: plugin.to_owned(), config, previous: None };
+        machine.previous = is_chained(plugin).then(|| machine.result_of_bridge());
+        machine
     }
 
     fn result_of_bridge(&self) -> Value {

@@ -31,6 +31,7 @@ pub mod network;
 pub mod nomad;
 pub mod odd_names;
 pub mod outside;
+pub mod page;
 pub mod plugin;
 pub mod plugins;
 pub mod ports;

@@ -23,7 +23,7 @@ use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
 use cni_plugin::run::Plugin;
 
-use crate::host::{FakeHost, REFUSAL};
+use crate::host::{FakeContainer, FakeHost, REFUSAL};
 use crate::request::Caller;
 
 /// Makes each step of an ADD fail in turn, and requires that nothing is left. If the plugin recovers from the failure,
@@ -113,6 +113,23 @@ pub fn assert_addresses_are_required(plugin: &dyn Plugin, machine: impl Fn() -> 
     let before = host.state();
     assert_eq!(caller.refusal(plugin, &mut host).1, "IPAM plugin returned missing IP config");
     assert_eq!((host.delegated(), host.state()), (&["static ADD".to_owned(), "static DEL".to_owned()][..], before));
+}
+
+/// Calls ADD of an attached container once more with another namespace, as after the runtime has lost the first, lets the IPAM
+/// plugin fail, and requires that it is not called with DEL: that would release an address that is still in use.
+///
+/// # Panics
+/// When something has changed.
+pub fn assert_second_add_keeps_addresses(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) {
+    caller.add(plugin, host).expect("ADD");
+    host.set_container("/run/netns/new", FakeContainer::Present(None));
+    let before = host.state();
+    host.fail_delegate(Some(Command::Add));
+    let again = Caller { netns: "/run/netns/new".to_owned(), ..caller.clone() };
+    let error = again.add(plugin, host).expect_err("IPAM fails");
+    assert_eq!(error.to_string(), "host-local has failed");
+    assert_eq!(host.delegated().last().map(String::as_str), Some("host-local ADD"));
+    assert_eq!(host.state(), before);
 }
 
 /// A change of a link, with the message of CHECK about it.

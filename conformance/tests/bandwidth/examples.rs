@@ -1,8 +1,8 @@
 //! The example of the plugin's page, and the list that k3s writes.
 
 use cni_conformance::state::diff;
-use cni_conformance::{Attachment, Runtime, Sandbox, State};
-use serde_json::{Value, json};
+use cni_conformance::{Attachment, Runtime, Sandbox, State, page};
+use serde_json::json;
 
 fn tbf(sandbox: &Sandbox) -> usize {
     sandbox.sh("tc qdisc show").matches("qdisc tbf 1: ").count()
@@ -10,9 +10,7 @@ fn tbf(sandbox: &Sandbox) -> usize {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/bandwidth/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/bandwidth/README.md")));
     let sandbox = Sandbox::new();
     let runtime = Runtime::new(&sandbox, list);
     let container = sandbox.container("c1");

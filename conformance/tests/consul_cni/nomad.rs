@@ -6,6 +6,7 @@ use cni_conformance::state::diff;
 use cni_conformance::traffic::{Transport, ask_within};
 use cni_conformance::{
     Attachment, CniTool, Container, Flavour, Nomad, Outcome, Outside, PortMapping, Runtime, Sandbox, Spelling, State,
+    page,
 };
 use serde_json::{Value, json};
 
@@ -141,9 +142,7 @@ fn a_drain_of_forty_groups_leaves_nothing() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/consul-cni/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/consul-cni/README.md")));
     let sandbox = Sandbox::new();
     let container = sandbox.container("c1");
     let tool = tool(&sandbox, &list, 20000);

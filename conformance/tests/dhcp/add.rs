@@ -1,6 +1,7 @@
 //! What the server says is what the container gets, and what the configuration says is what the server gets.
 
 use cni_conformance::Attachment;
+use cni_conformance::page;
 use serde_json::json;
 
 use crate::dhcp::setup::{FIRST, Lan, Server, list, newest};
@@ -78,9 +79,7 @@ fn every_version_answers_in_its_own_shape() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dhcp/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let mut list: serde_json::Value = serde_json::from_str(example).expect("JSON");
+    let mut list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dhcp/README.md")));
     list["plugins"][0]["master"] = json!("up0");
     let lan = Lan::new(Server::Dnsmasq(&[]), list);
     let (_container, attachment) = lan.add("c1");

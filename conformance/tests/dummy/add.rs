@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cni_conformance::traffic::ping;
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Attachment, Feature, Network, Runtime, Sandbox};
+use cni_conformance::{Attachment, Feature, Network, Runtime, Sandbox, page};
 use serde_json::{Value, json};
 
 use super::{attach, network};
@@ -136,9 +136,7 @@ fn it_stands_beside_an_interface_that_connects_the_container() {
 #[test]
 fn the_example_of_the_page_works() {
     on_a_kernel_with(Feature::DummyLinks, || {
-        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dummy/README.md"));
-        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-        let list: Value = serde_json::from_str(example).expect("JSON");
+        let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dummy/README.md")));
         let sandbox = Sandbox::new();
         let (container, attachment) = attach(&sandbox, &list, "c1");
         assert_eq!(Network::observe(&container).addresses_of("eth0"), ["169.254.169.254/32"]);

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use cni_conformance::traffic::ping_until_answered;
-use cni_conformance::{Attachment, ListHost, Network, Runtime, keys};
-use serde_json::{Value, json};
+use cni_conformance::{Attachment, ListHost, Network, Runtime, keys, page};
+use serde_json::json;
 
 use crate::flannel::setup::{DUAL, LEASE, composed, file, files, foreign, given, host, host_with, write_lease};
 
@@ -116,9 +116,7 @@ fn a_delegate_of_another_project_is_started() {
 /// k3s, on a host that has all its plugins.
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../../plugins/flannel/README.md");
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!("../../../plugins/flannel/README.md"));
     let host = ListHost::new(list);
     write_lease(LEASE);
     let (container, attachment) = host.add("c1");

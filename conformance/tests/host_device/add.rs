@@ -1,7 +1,7 @@
 //! What ADD changes of the interface, its result, and ADDs that fail.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Network};
+use cni_conformance::{Attachment, Network, page};
 use serde_json::json;
 
 use crate::host_device::setup::{MAC, addressed, by_name, has, host, list};
@@ -135,9 +135,8 @@ fn by_name_in(version: &str) -> serde_json::Value {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/host-device/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = host(serde_json::from_str(example).expect("JSON"));
+    let host =
+        host(page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/host-device/README.md"))));
     let before = host.state();
     let (container, attachment) = host.add("id1");
     assert_eq!(Network::observe(&container).addresses_of("eth0")[0], "10.1.2.5/24");

@@ -1,7 +1,7 @@
 //! What ADD makes, and what it answers.
 
 use cni_conformance::uml::on_kernels_with;
-use cni_conformance::{Attachment, Network, Runtime};
+use cni_conformance::{Attachment, Network, Runtime, page};
 use serde_json::{Value, json};
 
 use super::{KINDS, MasterHost, UPLINK, has_eth0, of_both_families, plugin};
@@ -104,8 +104,7 @@ fn the_example_of_the_page_works() {
         let page =
             std::fs::read_to_string(format!("{}/../plugins/{}/README.md", env!("CARGO_MANIFEST_DIR"), plugin(kind)));
         let page = page.expect("the page of the plugin");
-        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-        let list: Value = serde_json::from_str(example).expect("JSON");
+        let list = page::example(&page);
         machine.sandbox.sh(&format!("ip link set {UPLINK} down"));
         machine.sandbox.sh(&format!("ip link set {UPLINK} name eth0"));
         machine.sandbox.sh("ip link set eth0 up");

@@ -1,7 +1,7 @@
 //! What ADD makes of the kernel, and what it answers.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Container, ListHost, Network};
+use cni_conformance::{Container, ListHost, Network, page};
 use serde_json::{Value, json};
 
 use crate::ptp::setup::{V4, V6, fixed, host_end, ip, left_nothing_since, network, state};
@@ -158,9 +158,8 @@ fn odd_addresses_and_gateways_work() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/ptp/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
+    let host =
+        ListHost::new(page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/ptp/README.md"))));
     let (container, attachment) = host.add("id1");
     assert_eq!(Network::observe(&container).addresses_of("eth0")[0], "10.1.2.2/24");
     assert!(host.sandbox.sh("iptables -t nat -S").contains("-A POSTROUTING -s 10.1.2.2/32 "));

@@ -1,13 +1,10 @@
 //! The example of the plugin's page.
 
-use cni_conformance::{Attachment, Runtime, Sandbox};
-use serde_json::Value;
+use cni_conformance::{Attachment, Runtime, Sandbox, page};
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sbr/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sbr/README.md")));
     let sandbox = Sandbox::new();
     let runtime = Runtime::new(&sandbox, list);
     let container = sandbox.container("c1");

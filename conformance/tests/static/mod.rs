@@ -1,7 +1,7 @@
 //! The static IPAM plugin: the addresses from each source, alone and with a bridge.
 
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, Invocation, Outcome, Runtime, Sandbox, Verb};
+use cni_conformance::{Attachment, Invocation, Outcome, Runtime, Sandbox, Verb, page};
 use serde_json::{Value, json};
 
 fn ipam(keys: Value) -> Value {
@@ -143,9 +143,7 @@ fn del_succeeds_whatever_became_of_the_configuration() {
 /// The example of the plugin's page, and what bridge makes of it.
 #[test]
 fn behind_a_bridge_the_container_has_the_addresses_and_gives_them_back() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/static/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/static/README.md")));
     let sandbox = Sandbox::new();
     let runtime = Runtime::new(&sandbox, list);
     let container = sandbox.container("c");

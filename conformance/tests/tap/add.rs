@@ -2,7 +2,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, ListHost, Network};
+use cni_conformance::{Attachment, ListHost, Network, page};
 use serde_json::json;
 
 use crate::tap::setup::{addressed, list};
@@ -76,9 +76,8 @@ fn the_mac_address_is_the_runtimes_then_that_of_the_arguments_then_the_configura
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tap/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
+    let host =
+        ListHost::new(page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tap/README.md"))));
     let container = host.sandbox.container("id1");
     let before = host.state_with(&[&container]);
     let mut attachment = Attachment::new("id1", &container);

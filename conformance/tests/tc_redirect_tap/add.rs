@@ -1,7 +1,7 @@
 //! What ADD makes, and what it answers in each version.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, ListHost, Network};
+use cni_conformance::{Attachment, ListHost, Network, page};
 use serde_json::{Value, json};
 
 use super::setup::{PLUGIN, details, list, traffic_control};
@@ -163,9 +163,7 @@ fn an_interface_with_a_larger_mtu_than_a_device_can_have_is_redirected() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../../plugins/tc-redirect-tap/README.md");
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
+    let host = ListHost::new(page::example(include_str!("../../../plugins/tc-redirect-tap/README.md")));
     let (container, attachment) = host.add("id1");
     let result = attachment.result.as_ref().expect("a result");
     assert!(

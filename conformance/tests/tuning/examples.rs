@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cni_conformance::state::diff;
 use cni_conformance::traffic::ping;
-use cni_conformance::{Attachment, Network, PortMapping, Runtime, Sandbox, Spelling, State};
+use cni_conformance::{Attachment, Network, PortMapping, Runtime, Sandbox, Spelling, State, page};
 use serde_json::{Value, json};
 
 use crate::tuning::setup::file;
@@ -91,9 +91,7 @@ fn a_del_before_the_first_add_finds_nothing_and_succeeds() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tuning/README.md"));
-    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let list: Value = serde_json::from_str(example).expect("JSON");
+    let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tuning/README.md")));
     let sandbox = Sandbox::new();
     let runtime = Runtime::new(&sandbox, list);
     let container = sandbox.container("c1");

@@ -8,7 +8,9 @@ use cni_conformance::injection::calls_of;
 use cni_conformance::keys::with;
 use cni_conformance::odd_names::{self, ODD_NAMES};
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Attachment, ChainedHost, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
+use cni_conformance::{
+    Attachment, ChainedHost, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed, page,
+};
 use serde_json::{Value, json};
 
 /// A host, and a container `c1` with two interfaces.
@@ -321,9 +323,7 @@ fn whatever_call_of_del_fails_the_next_one_succeeds_and_the_routes_are_restored(
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
     on_a_kernel_with(Feature::VrfLinks, || {
-        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/vrf/README.md"));
-        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-        let list: Value = serde_json::from_str(example).expect("JSON");
+        let list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/vrf/README.md")));
         let sandbox = Sandbox::new();
         let runtime = Runtime::new(&sandbox, list);
         let container = sandbox.container("c1");

@@ -121,9 +121,9 @@ impl Daemon {
     }
 
     /// Continues with a stored lease. Its namespace is checked when it is needed.
-    pub fn resume(&mut self, record: LeaseRecord, world: &mut dyn DaemonHost) {
+    pub fn resume(&mut self, record: LeaseRecord, host: &mut dyn DaemonHost) {
         let LeaseRecord { key, place, identity, lease, .. } = record;
-        let client = Client::resume(identity, self.limits, world.seed(), lease);
+        let client = Client::resume(identity, self.limits, host.seed(), lease);
         self.entries.insert(key, LeaseEntry { place, client, is_open: false, waiting: Vec::new(), lost: None });
     }
 
@@ -143,26 +143,26 @@ impl Daemon {
     }
 
     /// Handles a question.
-    pub fn asked(&mut self, asker: ConnectionId, verb: Operation, world: &mut dyn DaemonHost) {
+    pub fn asked(&mut self, asker: ConnectionId, verb: Operation, host: &mut dyn DaemonHost) {
         let seconds = self.limits.whole.as_secs().saturating_add(1);
-        world.answer(asker, &DaemonAnswer::Wait { protocol: VERSION, seconds });
+        host.answer(asker, &DaemonAnswer::Wait { protocol: VERSION, seconds });
         match verb {
-            Operation::Add(request) => self.add(asker, request, world),
-            Operation::Check { request, address } => self.check(asker, request, address, world),
+            Operation::Add(request) => self.add(asker, request, host),
+            Operation::Check { request, address } => self.check(asker, request, address, host),
             Operation::Del { key } => {
-                self.remove(&key, world);
-                world.answer(asker, &DaemonAnswer::Done);
+                self.remove(&key, host);
+                host.answer(asker, &DaemonAnswer::Done);
             }
             Operation::Gc { network, valid } => {
-                self.collect(&network, &valid, world);
-                world.answer(asker, &DaemonAnswer::Done);
+                self.collect(&network, &valid, host);
+                host.answer(asker, &DaemonAnswer::Done);
             }
-            Operation::Status => world.answer(asker, &DaemonAnswer::Done),
+            Operation::Status => host.answer(asker, &DaemonAnswer::Done),
         }
     }
 
     /// Handles the end of a connection. A lease that no connection waits for any longer is not requested any further.
-    pub fn gone(&mut self, asker: ConnectionId, world: &mut dyn DaemonHost) {
+    pub fn gone(&mut self, asker: ConnectionId, host: &mut dyn DaemonHost) {
         let mut abandoned = Vec::new();
         for (key, entry) in &mut self.entries {
             let before = entry.waiting.len();
@@ -173,42 +173,42 @@ impl Daemon {
             }
         }
         for key in abandoned {
-            world.close(&key);
+            host.close(&key);
             self.entries.remove(&key);
         }
     }
 
     /// A packet has come, from a MAC address.
-    pub fn received(&mut self, key: &LeaseKey, packet: &[u8], from: Hardware, world: &mut dyn DaemonHost) {
+    pub fn received(&mut self, key: &LeaseKey, packet: &[u8], from: Hardware, host: &mut dyn DaemonHost) {
         let Some(message) = to_client(packet).and_then(Incoming::parse) else { return };
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let actions = entry.client.on_message(&message, from, world.now());
-        self.perform(key, actions, world);
+        let actions = entry.client.on_message(&message, from, host.now());
+        self.perform(key, actions, host);
     }
 
     /// The time has come for some.
-    pub fn on_time(&mut self, world: &mut dyn DaemonHost) {
-        let now = world.now();
+    pub fn on_time(&mut self, host: &mut dyn DaemonHost) {
+        let now = host.now();
         let is_due = |entry: &LeaseEntry| entry.client.due(now).is_some_and(|due| due <= now);
         let due: Vec<LeaseKey> =
             self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(key, _)| key.clone()).collect();
         for key in due {
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             let actions = entry.client.on_time(now);
-            self.perform(&key, actions, world);
+            self.perform(&key, actions, host);
         }
     }
 
-    fn add(&mut self, asker: ConnectionId, request: LeaseRequest, world: &mut dyn DaemonHost) {
-        let place = match world.place(asker, &request) {
+    fn add(&mut self, asker: ConnectionId, request: LeaseRequest, host: &mut dyn DaemonHost) {
+        let place = match host.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return world.answer(asker, &DaemonAnswer::Refused(error.into())),
+            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error.into())),
         };
-        if self.joins(&request.key, &place, (asker, WaitReason::Lease), world) {
+        if self.joins(&request.key, &place, (asker, WaitReason::Lease), host) {
             return;
         }
-        self.discard(&request.key, world);
-        self.begin(asker, WaitReason::Lease, request, place, world);
+        self.discard(&request.key, host);
+        self.begin(asker, WaitReason::Lease, request, place, host);
     }
 
     fn check(
@@ -216,26 +216,26 @@ impl Daemon {
         asker: ConnectionId,
         request: LeaseRequest,
         address: Option<Ipv4Addr>,
-        world: &mut dyn DaemonHost,
+        host: &mut dyn DaemonHost,
     ) {
         let wish = WaitReason::Address(address);
         if let Some(why) = self.entries.get(&request.key).and_then(|entry| entry.lost.as_ref()) {
-            return world.answer(asker, &no_lease(why.to_string()));
+            return host.answer(asker, &no_lease(why.to_string()));
         }
-        let place = match world.place(asker, &request) {
+        let place = match host.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return world.answer(asker, &DaemonAnswer::Refused(error.into())),
+            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error.into())),
         };
-        if self.joins(&request.key, &place, (asker, wish), world) {
+        if self.joins(&request.key, &place, (asker, wish), host) {
             return;
         }
         if let Some(entry) = self.entries.get(&request.key) {
-            return world
+            return host
                 .answer(asker, &no_lease(format!("the lease is of another namespace, at {}", entry.place.netns)));
         }
         match address {
-            Some(_) => self.begin(asker, wish, request, place, world),
-            None => world.answer(asker, &no_lease("there is no lease, and prevResult tells no address".to_owned())),
+            Some(_) => self.begin(asker, wish, request, place, host),
+            None => host.answer(asker, &no_lease("there is no lease, and prevResult tells no address".to_owned())),
         }
     }
 
@@ -245,12 +245,12 @@ impl Daemon {
         key: &LeaseKey,
         place: &InterfaceLocation,
         (asker, wish): (ConnectionId, WaitReason),
-        world: &mut dyn DaemonHost,
+        host: &mut dyn DaemonHost,
     ) -> bool {
         let known = self.entries.get_mut(key).filter(|entry| entry.place.is_the_same(place) && entry.lost.is_none());
         let Some(entry) = known else { return false };
         match entry.client.lease() {
-            Some(lease) => world.answer(asker, &fulfilled(wish, &lease.grant.clone())),
+            Some(lease) => host.answer(asker, &fulfilled(wish, &lease.grant.clone())),
             None => entry.waiting.push((asker, wish)),
         }
         true
@@ -262,127 +262,127 @@ impl Daemon {
         wish: WaitReason,
         request: LeaseRequest,
         place: InterfaceLocation,
-        world: &mut dyn DaemonHost,
+        host: &mut dyn DaemonHost,
     ) {
         let LeaseRequest { key, netns: _, provided, requested } = request;
-        let mut found = world.listen(&key, &place, Some(asker));
+        let mut found = host.listen(&key, &place, Some(asker));
         if wish == WaitReason::Lease {
-            found = found.and_then(|mac| world.set_up(&place, asker).map(|()| mac));
+            found = found.and_then(|mac| host.set_up(&place, asker).map(|()| mac));
         }
         let mac = match found {
             Ok(mac) => mac,
             Err(error) => {
-                world.close(&key);
-                return world.answer(asker, &DaemonAnswer::Refused(error.into()));
+                host.close(&key);
+                return host.answer(asker, &DaemonAnswer::Refused(error.into()));
             }
         };
         let identity = Identity { mac, id: key.client_id(), provided, requested, broadcast: self.broadcast };
-        let (seed, now) = (world.seed(), world.now());
+        let (seed, now) = (host.seed(), host.now());
         let (client, actions) = match wish {
             WaitReason::Address(Some(address)) => Client::reboot(identity, self.limits, seed, now, address),
             WaitReason::Address(None) | WaitReason::Lease => Client::begin(identity, self.limits, seed, now),
         };
         let entry = LeaseEntry { place, client, is_open: true, waiting: vec![(asker, wish)], lost: None };
         self.entries.insert(key.clone(), entry);
-        self.perform(&key, actions, world);
+        self.perform(&key, actions, host);
     }
 
     /// Carries out the client's actions, and closes its socket when it no longer listens.
-    fn perform(&mut self, key: &LeaseKey, actions: Vec<Action>, world: &mut dyn DaemonHost) {
+    fn perform(&mut self, key: &LeaseKey, actions: Vec<Action>, host: &mut dyn DaemonHost) {
         for action in actions {
             match action {
-                Action::Send(sending) => self.send(key, &sending, world),
-                Action::Leased => self.leased(key, world),
-                Action::Failed(why) => self.failed(key, &why, world),
-                Action::Lost(why) => self.lost(key, why, world),
+                Action::Send(sending) => self.send(key, &sending, host),
+                Action::Leased => self.leased(key, host),
+                Action::Failed(why) => self.failed(key, &why, host),
+                Action::Lost(why) => self.lost(key, why, host),
             }
         }
-        let now = world.now();
+        let now = host.now();
         if let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.is_open && !entry.client.listens(now)) {
             entry.is_open = false;
-            world.close(key);
+            host.close(key);
         }
     }
 
     /// Sends a message. If the namespace has ended, the lease is dropped. Other failures may be temporary: the message
     /// is sent again. If the interface has a new MAC address, its lease stays with the first address.
-    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket, world: &mut dyn DaemonHost) {
+    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if !entry.is_open {
-            match world.listen(key, &entry.place, None) {
+            match host.listen(key, &entry.place, None) {
                 Ok(_) => entry.is_open = true,
-                Err(PlaceError::Namespace(why)) => return self.drop_entry(key, &why, world),
+                Err(PlaceError::Namespace(why)) => return self.drop_entry(key, &why, host),
                 Err(error) => return log::warn!("{:?} of {key} was not sent: {error}", sending.message.kind),
             }
         }
-        world.send(key, sending);
+        host.send(key, sending);
     }
 
-    fn drop_entry(&mut self, key: &LeaseKey, why: &str, world: &mut dyn DaemonHost) {
+    fn drop_entry(&mut self, key: &LeaseKey, why: &str, host: &mut dyn DaemonHost) {
         log::info!("the lease of {key} is not prolonged: {why}");
-        self.discard(key, world);
+        self.discard(key, host);
     }
 
     /// Stores the record before it answers, so that what a plugin has been told survives the end of the daemon.
-    fn leased(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
+    fn leased(&mut self, key: &LeaseKey, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(lease) = entry.client.lease().cloned() else { return };
         let grant = lease.grant.clone();
-        world.save(&LeaseRecord::new(key.clone(), entry.place.clone(), entry.client.identity().clone(), lease));
+        host.save(&LeaseRecord::new(key.clone(), entry.place.clone(), entry.client.identity().clone(), lease));
         for (asker, wish) in std::mem::take(&mut entry.waiting) {
-            world.answer(asker, &fulfilled(wish, &grant));
+            host.answer(asker, &fulfilled(wish, &grant));
         }
     }
 
-    fn failed(&mut self, key: &LeaseKey, why: &LeaseFailure, world: &mut dyn DaemonHost) {
+    fn failed(&mut self, key: &LeaseKey, why: &LeaseFailure, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.remove(key) else { return };
         for (asker, wish) in entry.waiting {
             let about = match wish {
                 WaitReason::Lease => Reason::Server,
                 WaitReason::Address(_) => Reason::Lease,
             };
-            world.answer(asker, &DaemonAnswer::Refused(DaemonRefusal { about, text: why.to_string() }));
+            host.answer(asker, &DaemonAnswer::Refused(DaemonRefusal { about, text: why.to_string() }));
         }
-        world.close(key);
+        host.close(key);
     }
 
     /// Another may have the address from now on.
-    fn lost(&mut self, key: &LeaseKey, why: LeaseFailure, world: &mut dyn DaemonHost) {
+    fn lost(&mut self, key: &LeaseKey, why: LeaseFailure, host: &mut dyn DaemonHost) {
         log::error!("the interface of {key} is set down: {why}");
         let Some(entry) = self.entries.get_mut(key) else { return };
         for (asker, _) in std::mem::take(&mut entry.waiting) {
-            world.answer(asker, &no_lease(why.to_string()));
+            host.answer(asker, &no_lease(why.to_string()));
         }
         entry.lost = Some(why);
-        world.set_down(&entry.place);
-        world.forget(key);
+        host.set_down(&entry.place);
+        host.forget(key);
     }
 
     /// Releases a lease. The server is told once, without an answer; the container is deleted in any case.
-    fn remove(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
+    fn remove(&mut self, key: &LeaseKey, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let address = entry.client.lease().map(|lease| lease.grant.address);
         if let (Some(address), Some(release)) = (address, entry.client.release()) {
-            world.withdraw(&entry.place, address);
-            self.send(key, &release, world);
+            host.withdraw(&entry.place, address);
+            self.send(key, &release, host);
         }
-        self.discard(key, world);
+        self.discard(key, host);
     }
 
-    fn collect(&mut self, network: &str, valid: &[(String, String)], world: &mut dyn DaemonHost) {
+    fn collect(&mut self, network: &str, valid: &[(String, String)], host: &mut dyn DaemonHost) {
         let is_valid = |key: &LeaseKey| valid.contains(&(key.container.clone(), key.ifname.clone()));
         let stale: Vec<LeaseKey> =
             self.entries.keys().filter(|key| key.network == network && !is_valid(key)).cloned().collect();
-        stale.iter().for_each(|key| self.remove(key, world));
+        stale.iter().for_each(|key| self.remove(key, host));
     }
 
-    fn discard(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
+    fn discard(&mut self, key: &LeaseKey, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.remove(key) else { return };
         for (asker, _) in entry.waiting {
-            world.answer(asker, &no_lease("the container was deleted meanwhile".to_owned()));
+            host.answer(asker, &no_lease("the container was deleted meanwhile".to_owned()));
         }
-        world.close(key);
-        world.forget(key);
+        host.close(key);
+        host.forget(key);
     }
 }
 

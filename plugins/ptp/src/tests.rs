@@ -170,21 +170,10 @@ fn an_ipam_plugin_that_fails_add_is_called_with_del() {
     }
 }
 
-/// The runtime has lost the container's namespace and comes with another one. DEL would give the address away that is
-/// still in use there.
 #[test]
 fn an_ipam_plugin_that_fails_a_second_add_is_not_called_with_del() {
     let mut host = with_neighbour(&caller("neighbour", WAYS[0]));
-    let first = caller("ctr1", WAYS[0]);
-    first.add(&Ptp, &mut host).expect("ADD");
-    host.set_container("/run/netns/new", FakeContainer::Present(None));
-    let before = host.state();
-    host.fail_delegate(Some(Command::Add));
-    let again = Caller { netns: "/run/netns/new".to_owned(), ..first };
-    let error = again.add(&Ptp, &mut host).expect_err("IPAM fails");
-    assert_eq!(error.to_string(), "host-local has failed");
-    assert_eq!(host.delegated().last().map(String::as_str), Some("host-local ADD"));
-    assert_eq!(host.state(), before);
+    lifecycle::assert_second_add_keeps_addresses(&Ptp, &mut host, &caller("ctr1", WAYS[0]));
 }
 
 #[test]

@@ -34,8 +34,8 @@ impl Round {
         let shared = self.what_one_after_the_other_leaves();
         let host = ParallelHost::fresh(self.backend);
         let all_attached = host.all_attached(&self.sides, self.containers);
-        let (meddlers, registry, tally) = (RepeatedCalls::new(&host), Registry::default(), Tally::default());
-        let given = meddlers.during(&all_attached, &registry, &tally, || {
+        let (calls, registry, tally) = (RepeatedCalls::new(&host), Registry::default(), Tally::default());
+        let given = calls.during(&all_attached, &registry, &tally, || {
             at_once(&all_attached, |attached| {
                 thread::sleep(attached.delay);
                 attached.add(&registry, &tally)
@@ -43,10 +43,10 @@ impl Round {
         });
         self.assert_living(&all_attached, &tally, given.concat());
         let twice = self.assert_rules_once(&host);
-        meddlers
+        calls
             .during(&all_attached, &registry, &tally, || at_once(&all_attached, |attached| self.del(attached, &tally)));
         assert_nothing_failed(&tally);
-        self.assert_nothing_left(&host, &meddlers, &shared);
+        self.assert_nothing_left(&host, &calls, &shared);
         format!("{tally}\n  shared rules that are there twice: {twice:?}")
     }
 
@@ -98,14 +98,14 @@ impl Round {
         shared
     }
 
-    fn assert_nothing_left(&self, host: &ParallelHost, meddlers: &RepeatedCalls, shared: &Lines) {
+    fn assert_nothing_left(&self, host: &ParallelHost, calls: &RepeatedCalls, shared: &Lines) {
         let found = settled(|| {
             let mut found = self.changes(host, shared);
             found.retain(|line| !(matches!(self.sides, Sides::Both(_)) && traces::is_claim(&line[2..])));
             found
         });
         assert!(found.is_empty(), "not as after one container after the other:\n{}", found.join("\n"));
-        meddlers.collect_all();
+        calls.collect_all();
         let found = self.changes(host, shared);
         assert!(found.is_empty(), "GC leaves something:\n{}", found.join("\n"));
     }

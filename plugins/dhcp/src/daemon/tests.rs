@@ -158,247 +158,247 @@ fn packet(kind: MessageType, to: &OutgoingPacket, last: u8) -> Vec<u8> {
 }
 
 /// Lets a server answer the last message.
-fn serve(daemon: &mut Daemon, world: &mut Machine, last: u8) {
-    let (key, sending) = world.sent.last().expect("a message").clone();
+fn serve(daemon: &mut Daemon, host: &mut Machine, last: u8) {
+    let (key, sending) = host.sent.last().expect("a message").clone();
     let kind = if sending.message.kind == MessageType::Discover { MessageType::Offer } else { MessageType::Ack };
-    daemon.received(&key, &packet(kind, &sending, last), SERVER_MAC, world);
+    daemon.received(&key, &packet(kind, &sending, last), SERVER_MAC, host);
 }
 
 /// Leases an address to a container.
-fn lease(daemon: &mut Daemon, world: &mut Machine, container: &str, last: u8) {
-    daemon.asked(1, add(container), world);
-    serve(daemon, world, last);
-    serve(daemon, world, last);
-    let Some(DaemonAnswer::Leased(grant)) = world.said(1) else { panic!("no lease") };
+fn lease(daemon: &mut Daemon, host: &mut Machine, container: &str, last: u8) {
+    daemon.asked(1, add(container), host);
+    serve(daemon, host, last);
+    serve(daemon, host, last);
+    let Some(DaemonAnswer::Leased(grant)) = host.said(1) else { panic!("no lease") };
     assert_eq!(grant.address, Ipv4Addr::new(10, 1, 2, last));
 }
 
-fn kinds(world: &Machine) -> Vec<MessageType> {
-    world.sent.iter().map(|(_, sending)| sending.message.kind).collect()
+fn kinds(host: &Machine) -> Vec<MessageType> {
+    host.sent.iter().map(|(_, sending)| sending.message.kind).collect()
 }
 
 #[test]
 fn an_address_is_leased_repeated_kept_and_released() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    assert_eq!((world.open.len(), world.records.len()), (0, 1));
-    daemon.asked(2, add("c1"), &mut world);
-    assert!(matches!(world.said(2), Some(DaemonAnswer::Leased(_))), "at once");
-    daemon.asked(3, check("c1", 5), &mut world);
-    assert_eq!(world.said(3), Some(DaemonAnswer::Done));
-    daemon.asked(4, Operation::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(4), world.open.len(), world.records.len()), (Some(DaemonAnswer::Done), 0, 0));
-    assert_eq!(kinds(&world), [MessageType::Discover, MessageType::Request, MessageType::Release]);
-    assert_eq!(world.done, ["withdraw 10.1.2.5 from /run/netns/c1"]);
-    daemon.asked(5, Operation::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(5), kinds(&world).len(), daemon.len()), (Some(DaemonAnswer::Done), 3, 0));
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    assert_eq!((host.open.len(), host.records.len()), (0, 1));
+    daemon.asked(2, add("c1"), &mut host);
+    assert!(matches!(host.said(2), Some(DaemonAnswer::Leased(_))), "at once");
+    daemon.asked(3, check("c1", 5), &mut host);
+    assert_eq!(host.said(3), Some(DaemonAnswer::Done));
+    daemon.asked(4, Operation::Del { key: key("c1") }, &mut host);
+    assert_eq!((host.said(4), host.open.len(), host.records.len()), (Some(DaemonAnswer::Done), 0, 0));
+    assert_eq!(kinds(&host), [MessageType::Discover, MessageType::Request, MessageType::Release]);
+    assert_eq!(host.done, ["withdraw 10.1.2.5 from /run/netns/c1"]);
+    daemon.asked(5, Operation::Del { key: key("c1") }, &mut host);
+    assert_eq!((host.said(5), kinds(&host).len(), daemon.len()), (Some(DaemonAnswer::Done), 3, 0));
 }
 
 #[test]
 fn who_asks_for_the_same_container_waits_for_the_same_lease() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, add("c1"), &mut world);
-    daemon.asked(2, add("c1"), &mut world);
-    daemon.asked(3, check("c1", 6), &mut world);
-    serve(&mut daemon, &mut world, 5);
-    serve(&mut daemon, &mut world, 5);
-    assert!(matches!((world.said(1), world.said(2)), (Some(DaemonAnswer::Leased(_)), Some(DaemonAnswer::Leased(_)))));
-    assert_eq!(world.refusal(3).1, "the lease is of 10.1.2.5, and prevResult tells 10.1.2.6");
-    assert_eq!(kinds(&world), [MessageType::Discover, MessageType::Request]);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut host);
+    daemon.asked(2, add("c1"), &mut host);
+    daemon.asked(3, check("c1", 6), &mut host);
+    serve(&mut daemon, &mut host, 5);
+    serve(&mut daemon, &mut host, 5);
+    assert!(matches!((host.said(1), host.said(2)), (Some(DaemonAnswer::Leased(_)), Some(DaemonAnswer::Leased(_)))));
+    assert_eq!(host.refusal(3).1, "the lease is of 10.1.2.5, and prevResult tells 10.1.2.6");
+    assert_eq!(kinds(&host), [MessageType::Discover, MessageType::Request]);
 }
 
 #[test]
 fn what_nobody_waits_for_is_not_looked_for() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, add("c1"), &mut world);
-    daemon.asked(2, add("c1"), &mut world);
-    daemon.gone(1, &mut world);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut host);
+    daemon.asked(2, add("c1"), &mut host);
+    daemon.gone(1, &mut host);
     assert_eq!(daemon.len(), 1);
-    daemon.gone(2, &mut world);
-    assert_eq!((daemon.len(), world.open.len(), daemon.due(Moment::default())), (0, 0, None));
-    lease(&mut daemon, &mut world, "c1", 5);
-    daemon.gone(1, &mut world);
+    daemon.gone(2, &mut host);
+    assert_eq!((daemon.len(), host.open.len(), daemon.due(Moment::default())), (0, 0, None));
+    lease(&mut daemon, &mut host, "c1", 5);
+    daemon.gone(1, &mut host);
     assert_eq!(daemon.len(), 1, "a lease stays");
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, add("gone"), &mut world);
-    assert_eq!(world.refusal(1), (Reason::Namespace, "no netns /run/netns/gone".to_owned()));
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, add("gone"), &mut host);
+    assert_eq!(host.refusal(1), (Reason::Namespace, "no netns /run/netns/gone".to_owned()));
     let mut odd = request("c1");
     odd.key.ifname = "eth9".to_owned();
-    daemon.asked(2, Operation::Add(odd), &mut world);
-    assert_eq!(world.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
-    daemon.asked(3, add("c1"), &mut world);
-    while let Some(due) = daemon.due(world.now()) {
-        world.seconds = (due - Moment::default()).as_secs_f64();
-        daemon.on_time(&mut world);
+    daemon.asked(2, Operation::Add(odd), &mut host);
+    assert_eq!(host.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
+    daemon.asked(3, add("c1"), &mut host);
+    while let Some(due) = daemon.due(host.now()) {
+        host.seconds = (due - Moment::default()).as_secs_f64();
+        daemon.on_time(&mut host);
     }
-    assert_eq!(world.refusal(3), (Reason::Server, "no more tries".to_owned()));
-    assert_eq!((world.seconds, daemon.len(), world.open.len()), (208.0, 0, 0));
+    assert_eq!(host.refusal(3), (Reason::Server, "no more tries".to_owned()));
+    assert_eq!((host.seconds, daemon.len(), host.open.len()), (208.0, 0, 0));
 }
 
 #[test]
 fn a_lease_that_no_server_prolongs_takes_the_interface_down_and_fails_check() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    while let Some(due) = daemon.due(world.now()) {
-        world.seconds = (due - Moment::default()).as_secs_f64();
-        daemon.on_time(&mut world);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    while let Some(due) = daemon.due(host.now()) {
+        host.seconds = (due - Moment::default()).as_secs_f64();
+        daemon.on_time(&mut host);
     }
-    assert_eq!((world.seconds, world.done.last().map(String::as_str)), (20.0, Some("set /run/netns/c1 down")));
-    assert_eq!((world.open.len(), world.records.len()), (0, 0));
-    daemon.asked(2, check("c1", 5), &mut world);
+    assert_eq!((host.seconds, host.done.last().map(String::as_str)), (20.0, Some("set /run/netns/c1 down")));
+    assert_eq!((host.open.len(), host.records.len()), (0, 0));
+    daemon.asked(2, check("c1", 5), &mut host);
     let says = "the lease of 10.1.2.5 has ended, and no DHCP server has prolonged it";
-    assert_eq!(world.refusal(2), (Reason::Lease, says.to_owned()));
-    let before = world.sent.len();
-    daemon.asked(3, Operation::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(3), world.sent.len(), daemon.len()), (Some(DaemonAnswer::Done), before, 0));
+    assert_eq!(host.refusal(2), (Reason::Lease, says.to_owned()));
+    let before = host.sent.len();
+    daemon.asked(3, Operation::Del { key: key("c1") }, &mut host);
+    assert_eq!((host.said(3), host.sent.len(), daemon.len()), (Some(DaemonAnswer::Done), before, 0));
 }
 
 #[test]
 fn a_lease_goes_on_after_a_restart_of_the_daemon() {
-    let (mut first, mut world) = (daemon(), Machine::new());
-    lease(&mut first, &mut world, "c1", 5);
+    let (mut first, mut host) = (daemon(), Machine::new());
+    lease(&mut first, &mut host, "c1", 5);
     drop(first);
-    world.seconds = 12.0;
+    host.seconds = 12.0;
     let records: Vec<LeaseRecord> =
-        world.records.values().map(|record| LeaseRecord::parse(record.text().as_bytes()).expect("a record")).collect();
+        host.records.values().map(|record| LeaseRecord::parse(record.text().as_bytes()).expect("a record")).collect();
     let mut second = daemon();
-    records.into_iter().for_each(|record| second.resume(record, &mut world));
-    assert!(second.due(world.now()).is_some_and(|due| due <= world.now()), "its time has come");
-    second.on_time(&mut world);
-    let (_, renewal) = world.sent.last().expect("a message").clone();
+    records.into_iter().for_each(|record| second.resume(record, &mut host));
+    assert!(second.due(host.now()).is_some_and(|due| due <= host.now()), "its time has come");
+    second.on_time(&mut host);
+    let (_, renewal) = host.sent.last().expect("a message").clone();
     assert_eq!((renewal.message.kind, renewal.destination), (MessageType::Request, SERVER));
-    serve(&mut second, &mut world, 5);
-    let now = world.now();
-    assert_eq!(world.records[&key("c1")].lease.since, now);
-    second.asked(2, Operation::Del { key: key("c1") }, &mut world);
-    assert_eq!(kinds(&world).last(), Some(&MessageType::Release));
+    serve(&mut second, &mut host, 5);
+    let now = host.now();
+    assert_eq!(host.records[&key("c1")].lease.since, now);
+    second.asked(2, Operation::Del { key: key("c1") }, &mut host);
+    assert_eq!(kinds(&host).last(), Some(&MessageType::Release));
 }
 
 #[test]
 fn a_namespace_that_has_ended_or_is_another_one_needs_no_address() {
     for now in [None, Some("boot:another")] {
-        let (mut daemon, mut world) = (daemon(), Machine::new());
-        lease(&mut daemon, &mut world, "c1", 5);
+        let (mut daemon, mut host) = (daemon(), Machine::new());
+        lease(&mut daemon, &mut host, "c1", 5);
         match now {
-            None => drop(world.namespaces.remove("/run/netns/c1")),
-            Some(other) => drop(world.namespaces.insert("/run/netns/c1".to_owned(), other.to_owned())),
+            None => drop(host.namespaces.remove("/run/netns/c1")),
+            Some(other) => drop(host.namespaces.insert("/run/netns/c1".to_owned(), other.to_owned())),
         }
-        world.seconds = 10.0;
-        daemon.on_time(&mut world);
-        assert_eq!((daemon.len(), world.records.len(), kinds(&world).len()), (0, 0, 2));
+        host.seconds = 10.0;
+        daemon.on_time(&mut host);
+        assert_eq!((daemon.len(), host.records.len(), kinds(&host).len()), (0, 0, 2));
     }
 }
 
 #[test]
 fn a_container_in_a_new_namespace_asks_again() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    world.namespaces.insert("/run/netns/c1".to_owned(), "boot:again".to_owned());
-    lease(&mut daemon, &mut world, "c1", 5);
-    assert_eq!((daemon.len(), world.records[&key("c1")].place.identity.as_str()), (1, "boot:again"));
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    host.namespaces.insert("/run/netns/c1".to_owned(), "boot:again".to_owned());
+    lease(&mut daemon, &mut host, "c1", 5);
+    assert_eq!((daemon.len(), host.records[&key("c1")].place.identity.as_str()), (1, "boot:again"));
 }
 
 /// The reference acquires another lease then, and passes.
 #[test]
 fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, check("c1", 5), &mut world);
-    assert_eq!(kinds(&world), [MessageType::Request]);
-    serve(&mut daemon, &mut world, 5);
-    assert_eq!((world.said(1), world.records.len()), (Some(DaemonAnswer::Done), 1));
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut host);
+    assert_eq!(kinds(&host), [MessageType::Request]);
+    serve(&mut daemon, &mut host, 5);
+    assert_eq!((host.said(1), host.records.len()), (Some(DaemonAnswer::Done), 1));
 
-    let (mut daemon, mut world) = (self::daemon(), Machine::new());
-    daemon.asked(1, check("c1", 5), &mut world);
-    let (key, sending) = world.sent.last().expect("a message").clone();
-    daemon.received(&key, &packet(MessageType::Nak, &sending, 0), SERVER_MAC, &mut world);
-    assert_eq!(world.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
-    assert_eq!((daemon.len(), world.open.len(), world.records.len()), (0, 0, 0));
+    let (mut daemon, mut host) = (self::daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut host);
+    let (key, sending) = host.sent.last().expect("a message").clone();
+    daemon.received(&key, &packet(MessageType::Nak, &sending, 0), SERVER_MAC, &mut host);
+    assert_eq!(host.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
+    assert_eq!((daemon.len(), host.open.len(), host.records.len()), (0, 0, 0));
 }
 
 #[test]
 fn gc_releases_what_the_network_does_not_list() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    lease(&mut daemon, &mut world, "c2", 6);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    lease(&mut daemon, &mut host, "c2", 6);
     let collect = |network: &str| Operation::Gc {
         network: network.to_owned(),
         valid: vec![("c1".to_owned(), "eth0".to_owned())],
     };
-    daemon.asked(2, collect("other"), &mut world);
+    daemon.asked(2, collect("other"), &mut host);
     assert_eq!(daemon.len(), 2);
-    daemon.asked(3, collect("lan"), &mut world);
-    assert_eq!((world.said(3), daemon.len()), (Some(DaemonAnswer::Done), 1));
-    assert_eq!(world.records.keys().collect::<Vec<_>>(), [&key("c1")]);
-    assert_eq!(kinds(&world).last(), Some(&MessageType::Release));
+    daemon.asked(3, collect("lan"), &mut host);
+    assert_eq!((host.said(3), daemon.len()), (Some(DaemonAnswer::Done), 1));
+    assert_eq!(host.records.keys().collect::<Vec<_>>(), [&key("c1")]);
+    assert_eq!(kinds(&host).last(), Some(&MessageType::Release));
 }
 
 #[test]
 fn a_deleted_container_gets_no_lease_that_was_asked_for_before() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, add("c1"), &mut world);
-    daemon.asked(2, Operation::Del { key: key("c1") }, &mut world);
-    assert_eq!(world.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
-    assert_eq!((daemon.len(), world.open.len()), (0, 0));
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut host);
+    daemon.asked(2, Operation::Del { key: key("c1") }, &mut host);
+    assert_eq!(host.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
+    assert_eq!((daemon.len(), host.open.len()), (0, 0));
 }
 
 /// Lets the time come for whatever is to be done next.
-fn wake(daemon: &mut Daemon, world: &mut Machine) {
-    let due = daemon.due(world.now()).expect("something is to be done");
-    world.seconds = (due - Moment::default()).as_secs_f64();
-    daemon.on_time(world);
+fn wake(daemon: &mut Daemon, host: &mut Machine) {
+    let due = daemon.due(host.now()).expect("something is to be done");
+    host.seconds = (due - Moment::default()).as_secs_f64();
+    daemon.on_time(host);
 }
 
 #[test]
 fn a_lease_outlives_what_keeps_a_message_from_being_sent_and_another_mac_address() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    (world.is_busy, world.mac) = (true, [2, 0, 0, 0, 0, 0x77]);
-    wake(&mut daemon, &mut world);
-    assert_eq!((daemon.len(), world.records.len(), kinds(&world).len()), (1, 1, 2), "nothing was sent");
-    world.is_busy = false;
-    while kinds(&world).len() == 2 {
-        wake(&mut daemon, &mut world);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    (host.is_busy, host.mac) = (true, [2, 0, 0, 0, 0, 0x77]);
+    wake(&mut daemon, &mut host);
+    assert_eq!((daemon.len(), host.records.len(), kinds(&host).len()), (1, 1, 2), "nothing was sent");
+    host.is_busy = false;
+    while kinds(&host).len() == 2 {
+        wake(&mut daemon, &mut host);
     }
-    let (_, renewal) = world.sent.last().expect("a message").clone();
+    let (_, renewal) = host.sent.last().expect("a message").clone();
     assert_eq!(
         (renewal.message.kind, renewal.message.mac),
         (MessageType::Request, MAC),
         "the lease is of the first address"
     );
-    serve(&mut daemon, &mut world, 5);
-    let now = world.now();
-    assert_eq!((world.records[&key("c1")].lease.since, world.seconds < 20.0), (now, true));
+    serve(&mut daemon, &mut host, 5);
+    let now = host.now();
+    assert_eq!((host.records[&key("c1")].lease.since, host.seconds < 20.0), (now, true));
 }
 
 #[test]
 fn check_knows_a_namespace_by_any_path_and_harms_no_lease() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut world, "c1", 5);
-    world.namespaces.insert("/var/run/netns/c1".to_owned(), "boot:c1".to_owned());
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut host, "c1", 5);
+    host.namespaces.insert("/var/run/netns/c1".to_owned(), "boot:c1".to_owned());
     let by = |netns: &str| {
         let request = LeaseRequest { netns: netns.to_owned(), ..request("c1") };
         Operation::Check { request, address: Some([10, 1, 2, 5].into()) }
     };
-    daemon.asked(2, by("/var/run/netns/c1"), &mut world);
-    assert_eq!(world.said(2), Some(DaemonAnswer::Done));
-    daemon.asked(3, by("/run/netns/c2"), &mut world);
+    daemon.asked(2, by("/var/run/netns/c1"), &mut host);
+    assert_eq!(host.said(2), Some(DaemonAnswer::Done));
+    daemon.asked(3, by("/run/netns/c2"), &mut host);
     let says = "the lease is of another namespace, at /run/netns/c1";
-    assert_eq!(world.refusal(3), (Reason::Lease, says.to_owned()));
-    assert_eq!((world.records.len(), kinds(&world).len()), (1, 2));
+    assert_eq!(host.refusal(3), (Reason::Lease, says.to_owned()));
+    assert_eq!((host.records.len(), kinds(&host).len()), (1, 2));
 }
 
 #[test]
 fn only_add_sets_an_interface_up() {
-    let (mut daemon, mut world) = (daemon(), Machine::new());
-    daemon.asked(1, check("c1", 5), &mut world);
-    serve(&mut daemon, &mut world, 5);
-    assert_eq!((world.said(1), world.ups.len()), (Some(DaemonAnswer::Done), 0));
-    wake(&mut daemon, &mut world);
-    assert!(world.ups.is_empty(), "a renewal");
-    lease(&mut daemon, &mut world, "c2", 6);
-    assert_eq!(world.ups, ["/run/netns/c2"]);
+    let (mut daemon, mut host) = (daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut host);
+    serve(&mut daemon, &mut host, 5);
+    assert_eq!((host.said(1), host.ups.len()), (Some(DaemonAnswer::Done), 0));
+    wake(&mut daemon, &mut host);
+    assert!(host.ups.is_empty(), "a renewal");
+    lease(&mut daemon, &mut host, "c2", 6);
+    assert_eq!(host.ups, ["/run/netns/c2"]);
 }

@@ -101,7 +101,7 @@ fn label_of(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Writes the input beside the test; a child need not read it.
+/// Writes the input in another thread; the child may ignore it.
 fn feed(child: &mut Child, input: &[u8]) {
     let mut pipe = child.stdin.take().expect("stdin is piped");
     if input.is_empty() {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The list of k3s on a cluster of flanneld, with the back ends vxlan and host-gw. containerd's CRI makes pods of busybox, as kubelet
-# has it do; cnitool adds the one container of which a CHECK is needed, since CRI has none.
+# has it do; cnitool adds the one container that needs a CHECK, since CRI has none.
 
 # shellcheck source=scripts/runtimes/cluster.sh
 . /scripts/runtimes/cluster.sh

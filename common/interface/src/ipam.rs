@@ -146,7 +146,7 @@ fn is_called_first(request: &Request) -> bool {
     plugin_of(request).is_some_and(|plugin| speaks_by_link(&plugin))
 }
 
-/// The IPAM plugin of a configuration; `None` if there is none or the key cannot be read.
+/// The IPAM plugin of a configuration; `None` if the key is missing or cannot be read.
 pub(crate) fn plugin_of(request: &Request) -> Option<String> {
     request.decode::<IpamOnly>().ok()?.ipam.plugin()
 }

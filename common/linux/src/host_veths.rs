@@ -1,8 +1,8 @@
 //! The veths of the host, for a process that asks for them again and again.
 //!
 //! One listing takes the kernel some milliseconds with 1000 containers. `gc` looks in it for what is left of each dead
-//! container; so it keeps one as long as the kernel tells of no change. The kernel tells of no new alias while a link is
-//! down: so ADD's link is listed with its alias once it is up, and whoever removes a link by its alias asks for it again.
+//! container; so it keeps the listing until the kernel reports a change. The kernel does not report a new alias of a link that
+//! is down. So a link of ADD may be listed without its alias until it is up, and before a link is removed by its alias, it is read again.
 
 use cni_kernel::netlink::{LinkWatch, NetlinkError, Socket};
 use cni_model::link::Link;
@@ -10,7 +10,7 @@ use cni_model::link::Link;
 /// The kind of link.
 pub(crate) const KIND: &str = "veth";
 
-/// A listing of the host's veths, and what tells whether it is still true.
+/// A listing of the host's veths, and a watch for changes.
 #[derive(Debug, Default)]
 pub(crate) struct HostVeths {
     listed: Option<Vec<Link>>,

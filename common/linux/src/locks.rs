@@ -29,7 +29,7 @@ impl Default for Locks {
 }
 
 impl Locks {
-    /// Takes a lock. If the run directory cannot be written, there is none.
+    /// Takes a lock; does without if the run directory cannot be written.
     ///
     /// # Errors
     /// [`LockError::Held`] if it does not become free.

@@ -42,7 +42,7 @@ pub enum ProcessError {
     Deadline { program: String, limit: Duration },
 }
 
-/// Runs a program with this process's environment and `changes` to it. It gets `input`, which it need not read.
+/// Runs a program with this process's environment and `changes` to it. It gets `input`, and may ignore it.
 ///
 /// # Errors
 /// [`ProcessError`]. A program that ends with a failure is not an error here.

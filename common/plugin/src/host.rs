@@ -27,7 +27,7 @@ use crate::routing::Routing;
 pub enum LinkQuery<'a> {
     /// The one of a name.
     Name(&'a IfName),
-    /// The one that has this name or, as `ip link property` gives them, this alternative name. It need not be any.
+    /// The one that has this name, or this alternative name (`ip link property`). Any text is allowed.
     Called(&'a str),
     /// The one of an index.
     Index(u32),
@@ -63,7 +63,7 @@ pub trait Host {
     /// Whether a path leads to the namespace of the plugin itself. A path that cannot be opened does not.
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
 
-    /// Returns the links that a query selects; empty if there are none.
+    /// Returns the links that a query selects.
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
 
     /// The addresses of a link, or of all links, IPv4 first.

@@ -42,8 +42,8 @@ pub struct RecordedNamespace {
 }
 
 impl RecordedNamespace {
-    /// Enters the namespace of a request's container, and gives it a number. Returns `None` if there is none, or if it
-    /// could not be identified later.
+    /// Enters the namespace of a request's container, and gives it a number. Returns `None` if the request
+    /// has no namespace, or if it could not be identified later.
     pub fn observe(request: &Request, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else {
             return Ok(None);

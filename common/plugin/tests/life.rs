@@ -110,7 +110,7 @@ mod former {
     use super::*;
     use cni_plugin::abandoned;
 
-    /// A host with a record of a former ADD in a namespace of which this has become, and the namespace of the ADD to come.
+    /// A host with the record of a former ADD, whose namespace is now in this state, and the namespace of the next ADD.
     fn host(become_: FakeContainer) -> (FakeHost, AttachmentRecord, RecordedNamespace) {
         let (mut host, namespace) = recorded();
         let kind = Some("macvlan".to_owned());

@@ -38,6 +38,7 @@ mod delegate;
 mod devices;
 mod failure;
 mod files;
+mod ipam;
 mod kernel;
 mod kernel_error;
 mod namespaces;
@@ -49,7 +50,7 @@ mod vlan;
 
 pub use container::FakeContainer;
 
-use delegate::FakeIpam;
+use ipam::FakeIpam;
 use kernel::{Kernel, Space};
 use kernel_error::refuse;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// What separates two documents.
 const SEPARATOR: &[u8] = b"\n%%\n";
 
-/// The documents of an input, of which the last ones may be missing.
+/// The documents of an input; the last ones may be missing.
 pub struct Documents<'a> {
     rest: Option<&'a [u8]>,
 }

@@ -197,8 +197,8 @@ impl TwoContainers {
         }
     }
 
-    /// The same with the result of ADD, as runtimes hand it to DEL, in place of another where the plugin makes the interface: the
-    /// one that an input tells of would be somebody else's.
+    /// The same with the result of ADD, as runtimes hand it to DEL, if the plugin makes the interface: the interface
+    /// that the input names would be another container's.
     fn with_result(&self, result: &CniResult) -> Option<Self> {
         let add = self.request(FuzzContainer::Own, "ADD", &self.config).filter(|_| !is_chained(self.plugin))?;
         add.prev_result().ok().flatten()?;

@@ -352,7 +352,7 @@ fn both_packages_are_upgraded_and_removed_without_a_trace() {
     assert_eq!(said("cd \"$1\" && find . -path ./var -prune -o -print | sort", &[&machine.0]), before);
 }
 
-/// Requires that a package, of which this is the list of files with what links lead to, has every name.
+/// Requires that a package contains every name. `listed` has its files, and the targets of its links.
 #[track_caller]
 fn assert_has_every_plugin(listed: &str, folder: &str, target: &str) {
     for plugin in ALL {

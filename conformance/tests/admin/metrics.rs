@@ -42,7 +42,7 @@ fn metrics(sandbox: &Sandbox, words: &[&str]) -> String {
     done.stdout().to_owned()
 }
 
-/// The value of a series; `None` when there is none.
+/// The value of a series; `None` if it is missing.
 fn value(text: &str, series: &str) -> Option<String> {
     let line = text.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')))?;
     line.rsplit_once(' ').map(|(_, value)| value.to_owned())

@@ -97,7 +97,7 @@ fn cache() -> Vec<PathBuf> {
     files.map(|entry| entry.expect("read the cache").path()).collect()
 }
 
-/// A container of which the cache has lost its entry, and that has ended without a DEL two hours after it was added.
+/// A container that is no longer in the cache, and has ended without a DEL two hours after it was added.
 /// Returns its name.
 fn forgotten(sandbox: &Sandbox, name: &str, port: u16) -> String {
     let known = cache();

@@ -59,7 +59,7 @@ impl Limited {
         lines
     }
 
-    /// What `tc` tells of the host. The kernel's own disciplines have no handle.
+    /// What `tc` prints about the host. The kernel's own disciplines have no handle.
     pub fn traffic_control(&self) -> Vec<String> {
         let qdiscs = self.sandbox.sh("tc qdisc show");
         let own = qdiscs.lines().filter(|line| line.split(' ').nth(2).is_none_or(|handle| handle != "0:"));
@@ -79,7 +79,7 @@ impl Limited {
         links.as_array().expect("a list").iter().filter_map(name).collect()
     }
 
-    /// What `tc` tells of the token bucket of a link.
+    /// What `tc` prints about the token bucket of a link.
     pub fn bucket(&self, link: &str) -> String {
         let line = self.sandbox.sh(&format!("tc qdisc show dev {link} root"));
         line.trim().to_owned()

@@ -19,7 +19,7 @@ const LONG: usize = 33;
 /// So many containers that every chain with rules of all is long.
 const CONTAINERS: u16 = 40;
 
-/// A host with containers, of which one has come and gone since.
+/// A host with containers; one more was attached and detached.
 struct ManyContainers<'s> {
     sandbox: &'s Sandbox,
     runtime: Runtime<'s>,

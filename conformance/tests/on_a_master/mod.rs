@@ -128,7 +128,7 @@ pub fn of_both_families() -> Value {
     })
 }
 
-/// Runs lines of shell in a namespace, of which each must succeed.
+/// Runs lines of shell in a namespace; each must succeed.
 pub fn shell(namespace: &Namespace, lines: &str) -> String {
     namespace.must(&["sh", "-ec", lines])
 }

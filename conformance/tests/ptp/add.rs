@@ -77,7 +77,7 @@ fn mtu_is_that_of_both_ends() {
 /// Addresses, routes, and what the container routes then.
 type Addressing = (Value, Value, &'static [&'static str]);
 
-/// Answers of IPAM plugins of which the reference fails some, and what the container routes then.
+/// Answers of IPAM plugins, and the routes of the container. The reference fails with some of them.
 #[test]
 fn odd_addresses_and_gateways_work() {
     let one = |address: &str, gateway: &str| json!([{"address": address, "gateway": gateway}]);

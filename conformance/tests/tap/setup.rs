@@ -23,7 +23,7 @@ pub fn has(container: &Container, name: &str) -> bool {
     Network::observe(container).link(name).is_some()
 }
 
-/// What `ip` tells of the device's kind.
+/// What `ip` prints about the device's kind.
 pub fn details(container: &Container) -> String {
     container.must(&["ip", "-details", "link", "show", "dev", "eth0"])
 }

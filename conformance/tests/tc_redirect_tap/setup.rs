@@ -20,12 +20,12 @@ pub fn has(container: &Container, name: &str) -> bool {
     Network::observe(container).link(name).is_some()
 }
 
-/// What `ip` tells of the device's kind.
+/// What `ip` prints about the device's kind.
 pub fn details(container: &Container, name: &str) -> String {
     container.must(&["ip", "-details", "link", "show", "dev", name])
 }
 
-/// What `tc` tells of a link: the disciplines that somebody made, and the filters on what it receives.
+/// What `tc` prints about a link: the disciplines that somebody made, and the filters on what it receives.
 pub fn traffic_control(container: &Container, name: &str) -> Vec<String> {
     let qdiscs = container.sh(&format!("tc qdisc show dev {name}"));
     let filters = container.sh(&format!("tc filter show dev {name} ingress"));

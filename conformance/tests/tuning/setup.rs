@@ -18,7 +18,7 @@ pub const BACKUP: &str = "/run/cni/tuning/c1_eth0.json";
 /// The administrator's files, for a sandbox of its own.
 const COPY: &str = "/run/conformance/etc";
 
-/// What `ip` tells of the interface.
+/// What `ip` prints about the interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
     pub mac: String,
@@ -96,7 +96,7 @@ impl Tuned {
     }
 }
 
-/// What a file says, with its mode; nothing if there is none.
+/// The mode and content of a file; `None` if it is missing.
 pub fn file(path: &str) -> Option<(u32, String)> {
     let mode = fs::symlink_metadata(path).ok()?.permissions().mode() & 0o7777;
     Some((mode, fs::read_to_string(path).unwrap_or_else(|error| panic!("read {path}: {error}"))))

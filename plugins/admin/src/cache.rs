@@ -156,7 +156,7 @@ impl Cached {
         })
     }
 
-    /// Another attachment to the same network, of which nothing is known but what it is called.
+    /// Another attachment to the same network; only its name is known.
     pub fn of_another(&self, at: Attachment) -> Self {
         let mut plugins = self.plugins.clone();
         for config in &mut plugins {
@@ -165,7 +165,7 @@ impl Cached {
         Self::unremembered(at, plugins)
     }
 
-    /// An attachment to a network of which no configuration is known: these plugins find by its names what they have made.
+    /// An attachment to a network whose configuration is unknown, with the plugins that need only names to find what they made.
     pub fn of_record(at: Attachment, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let config = |kind: &str| {
             let keys = [("cniVersion", "1.0.0"), ("name", at.network.as_str()), ("type", kind)];
@@ -244,7 +244,7 @@ impl Cached {
         self.request_of("CHECK", config, plugin, folders)
     }
 
-    /// A request for questions about the network, for which the container's namespace need not be known.
+    /// Returns a request that asks about the network, without the container's namespace.
     ///
     /// # Errors
     /// As [`Call::with_config`].

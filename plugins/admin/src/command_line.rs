@@ -51,8 +51,8 @@ pub enum Verb {
 
     /// Remove what belongs to no living namespace
     ///
-    /// Finds attachments whose namespace has ended: those in libcni's result cache, and those of which addresses or
-    /// records are left. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
+    /// Finds attachments whose namespace has ended: those in libcni's result cache, and those that have left
+    /// addresses or records. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
     /// plugins have made can be judged only where all processes of the machine are seen. Without --remove it says what
     /// it has found. With --remove it does what the runtime should have done: it calls DEL of each plugin of the list,
     /// also of plugins that are not among these, and removes the entry of the cache.

@@ -1,7 +1,7 @@
-//! What there is of containers on this host, and what is left of those that are gone: what `list` shows and `gc` removes.
+//! The containers of this host, and what dead containers have left: what `list` shows and `gc` removes.
 //!
-//! libcni's cache tells of attachments, host-local's files of addresses, and our records of what ADD has made. Whether
-//! each lives is judged in one place, `life.rs`.
+//! libcni's cache has the attachments, host-local's files the addresses, and our records what ADD has made. `life.rs` decides
+//! for all of them whether the container is alive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -70,7 +70,7 @@ pub struct Attached {
     pub outcome: RepairOutcome,
 }
 
-/// A container of which the cache does not tell.
+/// A container that is not in the cache.
 #[derive(Debug)]
 pub struct Leftover {
     /// What it was, with the configuration of its network.
@@ -82,7 +82,7 @@ pub struct Leftover {
     pub life: Life,
 }
 
-/// What tells of a container that is not in the cache.
+/// Where a container was found that is not in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Leases {
@@ -159,7 +159,7 @@ impl Inventory {
         self.left.is_empty() && self.attached.iter().all(|one| matches!(one.outcome, RepairOutcome::Complete))
     }
 
-    /// No runtime need keep the cache: leases and records may tell of containers that it does not have.
+    /// Finds containers by leases and records that are not in the cache: not every runtime keeps it.
     fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
         let mut known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
         let (leased, mut calls) = (self.leased(&known), None);
@@ -205,8 +205,8 @@ impl Inventory {
         found.into_values().collect()
     }
 
-    /// An attachment of which only a record is left. Where its network is known, the plugins of its list are called; those
-    /// of ours that find by names alone what they have made, in any case.
+    /// Describes an attachment that has left only a record. If its network is known, the plugins of its list are called; our
+    /// plugins that need only names to find what they have made are called in any case.
     fn recorded(&self, at: Attachment) -> Cached {
         let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
         let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| plugin.kind()));

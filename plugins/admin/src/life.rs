@@ -184,7 +184,7 @@ impl Judge {
         self.at_once(cached).unwrap_or_else(|| self.by_survey(&Signs::of(cached)))
     }
 
-    /// Judges an attachment of which only addresses are known.
+    /// Judges an attachment by its addresses, if nothing else is known.
     pub fn life_of_lease<'a>(&mut self, at: &Attachment, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Life {
         match self.life_by_record(at) {
             Some(life) => life,
@@ -193,7 +193,7 @@ impl Judge {
         }
     }
 
-    /// Judges an attachment by its record; `None` when there is none.
+    /// Judges an attachment by its record; returns `None` if it has no record.
     pub fn life_by_record(&mut self, at: &Attachment) -> Option<Life> {
         match AttachmentRecord::read(at, self.host.records()) {
             Ok(record) => record.map(|record| record.life(&mut self.host)),
@@ -206,7 +206,7 @@ impl Judge {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
     }
 
-    /// The attachments of which there are records, except these.
+    /// The attachments that have records, except these.
     ///
     /// # Errors
     /// When the records cannot be read.

@@ -1,8 +1,8 @@
-//! The plugins that run at this moment, whoever has made them: the environment of each process says what it does, and for
-//! which attachment.
+//! The plugins that run at this moment, ours and others: the environment of each process names the command and the
+//! attachment.
 //!
-//! Ours exclude each other by locks. Of the work of others this is all that can be seen, and only while one of them
-//! runs: between two plugins of a list there is none. Anybody can start a process with such an environment, so only
+//! Ours exclude each other by locks. Other plugins are visible only while one of them runs: between two plugins of a list,
+//! no process exists. Anybody can start a process with such an environment, so only
 //! processes of root count that run the file of a plugin. A program with the set-user-ID bit does not count: `sudo` is a
 //! process of root while it asks a user for the password, with words of the user's choice.
 

@@ -87,7 +87,7 @@ fn record(failures: usize) {
     }
 }
 
-/// The outcome for an attachment, of which something else is where its namespace was: perhaps it lives on.
+/// Decides about an attachment whose path leads to another namespace: its own namespace may still be alive.
 fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) -> RepairOutcome {
     let RepairOutcome::Gone(reason) = outcome else { return outcome };
     match judge.take().map_or_else(Judge::new, Ok) {
@@ -100,7 +100,7 @@ fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) ->
     }
 }
 
-/// The attachments that are asked for. A file that is not libcni's is told of.
+/// The attachments that the options select. Reports files that are not libcni's.
 fn meant<'a>(files: &'a [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
     let mut meant = Vec::new();
     for file in files {
@@ -195,7 +195,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Works on some attachments, of which one has the request. A host on which something has failed is not used again.
+    /// Works on some attachments, with the request of one of them. A host on which something has failed is not used again.
     fn work(
         &self,
         request: &Request,

@@ -64,7 +64,7 @@ impl CheckNames {
         Ok(if is_taken { Self::with_network(at) } else { names })
     }
 
-    /// Whether a check of these names exists. It looks up one chain, so it costs little if there is none.
+    /// Returns whether a check with these names exists. Looks up only one chain, so it costs little if there is no check.
     fn exist(&self, host: &mut dyn Host) -> Result<bool, Error> {
         Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(&self.iface))?.flatten().is_some())
     }

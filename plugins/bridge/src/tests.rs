@@ -186,7 +186,7 @@ fn del_finds_the_rest_when_the_namespace_is_gone_or_closed() {
             caller("ctr1", keys).add(&Bridge, &mut host).expect("ADD");
             host.set_container(&netns("ctr1"), gone.clone());
             let deleted = caller("ctr1", keys).del(&Bridge, &mut host);
-            assert_eq!(deleted.is_err(), closed, "a namespace that cannot be looked into is told of");
+            assert_eq!(deleted.is_err(), closed, "a namespace that cannot be entered is reported");
             if closed {
                 assert!(
                     host.delegated().last().is_some_and(|call| call.ends_with("ADD")),

@@ -23,7 +23,7 @@ fn rows() -> BTreeSet<String> {
     NAMES.map(str::to_owned).into()
 }
 
-/// The text between two others, of which the first comes once.
+/// Returns the text between two others; the first must occur once.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("{start:?} is not there"));
     rest.split(end).next().unwrap_or(rest)

@@ -1,4 +1,4 @@
-//! The input of a call: the configuration, of which no key changes what the plugin does, and the argument.
+//! The input of a call: the configuration, whose keys do not change what the plugin does, and the argument.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

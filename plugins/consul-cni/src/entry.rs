@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// Parses a port, or a range, of which either end may be omitted.
+/// Parses a port, or a range; either end of a range may be omitted.
 pub fn ports(text: &str, names: &mut Names<'_>) -> Result<Result<Ports, EntryError>, Error> {
     let Some((first, last)) = text.split_once(':') else {
         return Ok(port(text, names)?.map(Ports::One).ok_or(EntryError::Ports));

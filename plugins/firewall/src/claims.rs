@@ -34,7 +34,7 @@ pub struct Claim {
     pub backends: Vec<RuleBackend>,
 }
 
-/// The claim of an address; `None` if there is none, or an unreadable one.
+/// The claim of an address; `None` if it is missing or cannot be parsed.
 pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>, Error> {
     Ok(records.read(&of_address(address))?.and_then(|text| Claim::parse(&text)))
 }

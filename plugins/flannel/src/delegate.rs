@@ -13,7 +13,7 @@ use crate::state;
 /// the lease. Without a lease it is unknown, since the lease says who masquerades.
 ///
 /// # Errors
-/// When a state file is there and cannot be read, or there is none and the configuration of the plugin cannot be used.
+/// When a state file exists and cannot be read, or when it is missing and the configuration of the plugin cannot be used.
 pub fn delegate_of(request: &Request, host: &mut dyn Host) -> Result<Option<DelegateConfig>, Error> {
     if let Some(kept) = state::saved(&data_dir_for_del(request), &request.attachment()?, host)? {
         return Ok(Some(kept));

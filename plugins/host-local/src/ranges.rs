@@ -1,4 +1,4 @@
-//! Ranges of addresses, and range sets, from each of which a container gets one address.
+//! Ranges of addresses, and range sets. A container gets one address from each set.
 //!
 //! A [`Range`] exists only if it is valid, a [`RangeSet`] only if its ranges share a family and no address.
 //! [`RangeSet::candidates`] returns the addresses in the order of assignment: from the one after the last assigned

@@ -77,7 +77,7 @@ fn worker(data_dir: &Path, rounds: u64, container: &str) -> Child {
     command.stdout(Stdio::null()).spawn().expect("a process")
 }
 
-/// The containers of all leases, each of which is complete.
+/// The containers of all leases; fails if a lease is incomplete.
 fn holders(directory: &Path) -> Vec<String> {
     let paths = fs::read_dir(directory).expect("read").map(|entry| entry.expect("entry").path());
     let leases = paths.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("10.")));

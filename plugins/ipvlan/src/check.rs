@@ -1,5 +1,5 @@
-//! CHECK: verifies that the link is as ADD made it. Its master does not matter, so the configuration need not name
-//! one.
+//! CHECK: verifies that the link is as ADD made it. Its master does not matter, and may be missing
+//! from the configuration.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;

@@ -199,7 +199,7 @@ fn del_finds_everything_without_the_namespace_and_the_key() {
             host.set_container("/run/netns/ctr1", gone.clone());
             let deleted = plain().del(&Ptp, &mut host);
             let closed = gone == FakeContainer::Closed;
-            assert_eq!(deleted.is_err(), closed, "a namespace that cannot be looked into is told of");
+            assert_eq!(deleted.is_err(), closed, "a namespace that cannot be entered is reported");
             if closed {
                 assert!(
                     host.delegated().last().is_some_and(|call| call.ends_with("ADD")),

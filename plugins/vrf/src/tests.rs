@@ -25,7 +25,7 @@ fn name(name: &str) -> IfName {
     IfName::parse(name).expect("a name")
 }
 
-/// A container with two interfaces, of which the first has a route by a router.
+/// A container with two interfaces; the first has a route through a router.
 fn machine() -> FakeHost {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     host.enter(NETNS).expect("entered");

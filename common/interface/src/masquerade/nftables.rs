@@ -67,7 +67,7 @@ pub fn remove(at: &Attachment) -> NftRemoval {
     NftRemoval { rules, ..NftRemoval::default() }
 }
 
-/// Removes the rules whose comments name an attachment of the network that is not valid; `None` if there are none.
+/// Removes the rules whose comments name an attachment of the network that is not valid; `None` if no rule does.
 pub fn stale(rules: &[ListedRule], network: &NetworkName, valid: &ValidAttachments) -> Option<NftRemoval> {
     let kept: Vec<String> = valid.of_network(network).map(|at| instance(&at)).collect();
     let start = format!("{}-", digits(network.as_str()));

@@ -118,7 +118,7 @@ fn bridge(new: &str, last: u8) -> NewLink {
     NewLink { mac: Some(mac(last)), ..link(new, LinkKind::Bridge { vlan_filtering: false }) }
 }
 
-/// A pair of which the socket that makes it has the first end.
+/// A pair whose first end is in the namespace of the socket that makes it.
 fn veth(new: &str, peer: &str) -> NewLink {
     let peer = VethPeer { ns: Ns::Host, name: name(peer), mac: mac(5) };
     NewLink { mac: Some(mac(4)), ..link(new, LinkKind::Veth { peer }) }

@@ -106,7 +106,7 @@ fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<
     Ok(socket.create_link(link, netns.as_deref().map(AsFd::as_fd)))
 }
 
-/// The error for a refused link, of which nothing is left.
+/// The error for a link that the kernel has refused to make.
 fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     let NewLink { name, if_present, kind, .. } = link;
     let is_taken = source.errno() == Some(libc::EEXIST);

@@ -66,7 +66,7 @@ pub(super) fn set_port_vlans(host: &mut LinuxHost, ns: Ns, name: &IfName, vlans:
     })
 }
 
-/// One request for each range, and one that removes all VLANs of the port, so that they need not be listed.
+/// One request for each range, and one that removes all VLANs of the port, so nothing has to be listed.
 fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Result<(), NetlinkError> {
     let PortVlans { native, tagged, earlier } = vlans;
     if *earlier == EarlierVlans::Removed {

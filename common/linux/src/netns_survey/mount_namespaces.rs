@@ -59,7 +59,7 @@ impl MountNamespaces {
         }
     }
 
-    /// A namespace of which not all mounts have been read, and the paths to it. Each is returned once.
+    /// Returns a namespace whose mounts have not all been read, and the paths to it. Returns each once.
     pub fn take_partial(&mut self) -> Option<(String, Vec<PathBuf>)> {
         let (name, partial) = self.0.iter_mut().find(|(_, known)| !known.is_whole)?;
         partial.is_whole = true;

@@ -1,7 +1,6 @@
 //! Paths to every network namespace that threads are in or that processes hold open, or that is mounted somewhere.
 //!
-//! Threads have namespaces of their own. Only a process with one thread is looked at by its number alone, since its folder
-//! `task` need not be read then.
+//! Each thread has a network namespace. If a process has only one thread, the folder `task` is not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -83,7 +83,7 @@ impl NftConnection {
         let socket = self.socket().map_err(|cause| RefusedChange { change: None, cause })?;
         let mut made = HashMap::new();
         let done = socket.batch(message::batch_ends(since), changes, |change, kind, payload| {
-            // The kernel also tells of the generation.
+            // The kernel also reports the generation.
             if kind == listing::NEW_RULE {
                 made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
             }

@@ -4,8 +4,7 @@
 //! listing of a chain with the rules of 1000 containers takes longer than everything else that a plugin does. So each
 //! container's rule in such a chain has a symbolic link: its name is a digest of the rule, its target is the handle.
 //!
-//! The kernel's state decides, never a link: whoever follows one asks the kernel for the rule and compares it. If
-//! there is no link, or the kernel has no such rule, the chain is listed. Only a rule without copies has a link, so that
+//! A link is only a hint: the rule with that handle is read from the kernel and compared. If there is no link, or the kernel has no such rule, the chain is listed. Only a rule without copies has a link, so that
 //! the first copy is found where there are several.
 //!
 //! The links are kept from the first listing of a long chain on; a host with a few containers has none. They go with the
@@ -51,7 +50,7 @@ enum LinkDirectory {
     Unasked,
     /// No namespace has one yet.
     Missing,
-    /// There is none: the namespace is not the host's, or the kernel cannot identify it.
+    /// No directory is possible: the namespace is not the host's, or the kernel cannot identify it.
     None,
     At(PrivateDirectory),
 }

@@ -116,7 +116,7 @@ impl SeenChains {
     }
 }
 
-/// Looks rules up in their chains, of which no more is read than needed.
+/// Finds the positions of rules in their chains, and reads as little of each chain as possible.
 pub(super) fn find_places<'a>(
     tables: &mut dyn Iptables,
     family: Family,

@@ -10,7 +10,7 @@ use cni_core::valid::ValidAttachments;
 const OWNED: &str = "CNI-";
 
 /// The removal of the containers' chains to which some of these rules jump, and of these rules: those whose comments
-/// name an attachment of the network that is not valid. `None` if there are none.
+/// name an attachment of the network that is not valid. Returns `None` if no rule does.
 ///
 /// The rules are those of one chain. A container's chain stays as long as a rule of another container jumps to it.
 pub fn stale(

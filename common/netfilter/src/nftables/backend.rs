@@ -17,7 +17,7 @@ pub trait Nftables {
     /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError>;
 
-    /// Those rules of a chain that are meant, in order; `None` when the chain does not exist. It need not be read whole.
+    /// Returns the selected rules of a chain, in order; `None` if the chain does not exist. May read only a part of the chain.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.

@@ -1,38 +1,9 @@
 //! Delegated plugins, which answer as an IPAM plugin does.
 
-use std::collections::BTreeSet;
-
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::{Code, Error};
 use cni_core::request::{Command, Request};
 
 use super::FakeHost;
-
-/// The answers of the IPAM plugin.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FakeIpam {
-    answer: String,
-    /// The answers that ADD has given and DEL has not taken back.
-    pub(super) leases: BTreeSet<String>,
-    /// The command that fails, and the code of its error.
-    failing: Option<(Command, u32)>,
-    calls: Vec<String>,
-    /// The calls with a configuration of their own.
-    inputs: Vec<String>,
-}
-
-/// A delegated plugin that says it has failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{plugin} has failed")]
-struct DelegateFailed {
-    plugin: String,
-    code: u32,
-}
-
-impl Failure for DelegateFailed {
-    fn code(&self) -> Code {
-        Code::Delegated(self.code)
-    }
-}
 
 impl FakeHost {
     /// Lets every IPAM plugin answer ADD with this result, as JSON, and release its addresses on DEL.
@@ -81,19 +52,6 @@ impl FakeHost {
         if command == Command::Add {
             self.count(format!("delegate ADD to {plugin}"))?;
         }
-        if let Some((_, code)) = self.ipam.failing.filter(|(failing, _)| *failing == command) {
-            return Err(DelegateFailed { plugin: plugin.to_owned(), code }.into());
-        }
-        match command {
-            Command::Add => {
-                self.ipam.leases.insert(self.ipam.answer.clone());
-                Ok(self.ipam.answer.clone().into_bytes())
-            }
-            Command::Del => {
-                self.ipam.leases.remove(&self.ipam.answer);
-                Ok(Vec::new())
-            }
-            Command::Check | Command::Status | Command::Gc => Ok(Vec::new()),
-        }
+        self.ipam.call(plugin, command)
     }
 }

@@ -37,7 +37,7 @@ mod tests {
         Difference { step: 0, changes: vec![change.to_owned()] }
     }
 
-    /// What comes of a first difference when further lives show these, all of which must be lived.
+    /// The conclusion from a first difference and these results of further runs; all runs must be made.
     #[track_caller]
     fn after(lives: &[Comparison]) -> Recurrence {
         let history = serde_json::json!({"iptables": "nft", "networks": {}, "containers": {}, "steps": ["ADD c0"]});

@@ -82,7 +82,7 @@ pub enum PluginSelection {
 /// What must work before a case makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing: the plugin need not even know the version.
+    /// Nothing, not even that the plugin knows the version.
     Nothing,
     /// The plugin knows the version.
     Version,

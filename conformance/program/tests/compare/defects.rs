@@ -10,7 +10,7 @@ use cni_conformance_program::histories::History;
 
 use crate::compare::program::compare;
 
-/// A set of ours, of which one plugin does something else.
+/// Our plugins, one of them with a defect.
 fn broken(name: &str, plugin: &str, lines: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{name}"));
     drop(fs::remove_dir_all(&folder));

@@ -105,7 +105,7 @@ fn situations() -> Vec<(&'static str, Situation)> {
             ),
         ),
         (
-            "the reference's CHECK passes although rules are gone, or makes them",
+            "the reference's CHECK passes although rules are missing, or makes them",
             situation(masquerade(), &["ADD c0", "run iptables -t nat -F", "CHECK c0"]),
         ),
         (

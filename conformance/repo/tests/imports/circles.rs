@@ -1,4 +1,4 @@
-//! Circles in a graph: groups of modules of which each reaches each.
+//! Circles in a graph: groups of modules that all depend on each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Probes of IPv6: what is told of IPv4 is told of it, by its own parameters, tables and programs.
+//! Probes of IPv6: the same findings as for IPv4, by the parameters, tables and programs of IPv6.
 
 use cni_conformance::{Container, Outside, Sandbox};
 

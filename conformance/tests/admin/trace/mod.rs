@@ -1,4 +1,4 @@
-//! `trace`: what the last line says on hosts of which each is broken in its own way, and on a good one.
+//! `trace`: the last line of its output on a good host, and on hosts with one defect each.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -123,8 +123,8 @@ fn del_removes_the_rules_without_a_live_namespace() {
     }
 }
 
-/// The reference's names have no network. A container that was lost in one network and came to another has a check for each,
-/// of which Go's DEL takes away the other's.
+/// The reference's names have no network. A container that was lost in one network and came to another has a check for each.
+/// Go's DEL removes the wrong one.
 #[test]
 fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
     let keys = || json!({"macspoofchk": true});

@@ -210,7 +210,7 @@ fn claims(machine: &FirewalldHost) -> Vec<String> {
     state.section("files").iter().filter(|line| line.contains("claims")).cloned().collect()
 }
 
-/// As the reference's containers are, and those of which the record was lost.
+/// So are the containers of the reference, and those whose record was lost.
 #[test]
 fn sources_that_nobody_wrote_down_are_removed() {
     let machine = FirewalldHost::with_firewalld();

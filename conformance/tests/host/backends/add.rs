@@ -60,8 +60,8 @@ fn outbound(machine: &BackendHost, family: &FamilyTexts, [own, neighbour]: &[&Se
     machine.reaches(&neighbour.container, own.ip(family), SERVICE, neighbour.ip(family));
 }
 
-/// CVE-2025-67499: the same port of an address that is not the host's is not the container's. Whoever serves there
-/// is asked, and when that one has gone, nobody answers.
+/// CVE-2025-67499: the same port of an address that is not the host's is not the container's. The program that serves
+/// there is asked, and after it has ended, nobody answers.
 fn foreign_address(machine: &BackendHost, family: &FamilyTexts, askers: &[&Namespace]) {
     let servers = Echo::everywhere(&machine.outside, OWN);
     for asker in askers {

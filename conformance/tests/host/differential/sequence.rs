@@ -51,7 +51,7 @@ fn drawn<T: std::fmt::Debug>(seed: u8, strategy: &impl Strategy<Value = T>) -> T
     strategy.new_tree(&mut runner).expect("a value can be drawn").current()
 }
 
-/// One set of two ranges, of which a container may hold several addresses when it asks for them.
+/// One set of two ranges; a container may ask for several of its addresses.
 #[test]
 fn a_long_sequence_on_one_set_goes_the_same_way() {
     let ranges = json!([[{"subnet": "10.1.2.0/29"}, {"subnet": "10.1.3.0/28", "gateway": "10.1.3.4"}]]);

@@ -10,7 +10,7 @@ use cni_conformance::{Attachment, Chain, Flavour, Nomad, PortMapping, Runtime, S
 use crate::differential::reference::{self, Level, Reference};
 use cni_conformance::compare::row::PORTMAP;
 
-/// What a runtime asks for, and of which container.
+/// A call of a runtime, and its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SwapStep {
     Add(usize),

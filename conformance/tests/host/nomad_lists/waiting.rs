@@ -23,7 +23,7 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
     list("1.0.0", "seldom", json!([main, plugin]))
 }
 
-/// Plugins of other projects, of which no list can be tested here.
+/// Plugins of other projects, which cannot be tested here.
 const FOREIGN: [&str; 7] = ["calico", "cilium-cni", "cni_args.sh", "nebula", "smuggle", "weave-net", "wireguard-cni"];
 
 /// Whether the binary under test is a plugin of this name.

@@ -58,8 +58,8 @@ pub fn repeated_rules(host: &ParallelHost) -> (Vec<String>, Vec<String>) {
     repeated.partition(|line| OF_A_CONTAINER.iter().any(|part| line.contains(part)))
 }
 
-/// Whether a line tells of a record: of an attachment, of whose an address or a host port is, or of a masquerade. The reference's DEL of our containers leaves
-/// these to GC, and they count for nothing.
+/// Whether a line is a record: of an attachment, of the owner of an address or host port, or of a masquerade. The reference's DEL of
+/// our containers leaves records to GC, and they are not compared.
 pub fn is_claim(line: &str) -> bool {
     let Some(file) = line.strip_prefix("files: /run/cni/.cni-plugins-rs/") else { return false };
     let (path, _) = file.split_once(' ').expect("a file has a mode");

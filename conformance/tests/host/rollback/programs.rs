@@ -73,7 +73,7 @@ fn an_add_whose_iptables_restore_fails_leaves_nothing() {
     });
 }
 
-/// The first, the second, … call fails, until there is none left to fail.
+/// The first call fails, then the second, and so on to the last.
 #[test]
 fn an_add_leaves_nothing_whichever_call_of_iptables_restore_fails() {
     for_each(writers_and_networks(), |(plugin, nomad)| {

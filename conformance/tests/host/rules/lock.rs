@@ -16,7 +16,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).mode() & 0o7777
 }
 
-/// The locks, of which the first container needs one.
+/// The locks; the first container needs one.
 fn locks() -> Vec<PathBuf> {
     let files = fs::read_dir(FOLDER).expect("the folder of the plugins").map(|file| file.expect("a file").path());
     files.filter(|path| path.extension().is_some_and(|end| end == "lock")).collect()

@@ -40,7 +40,7 @@ impl OthersConnections {
 
     #[track_caller]
     fn stay(&self) {
-        self.clients.are_answered_by("whoever was asked before");
+        self.clients.are_answered_by("the program that was asked before");
     }
 }
 

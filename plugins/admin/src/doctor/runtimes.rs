@@ -1,7 +1,7 @@
 //! The container runtimes of this host, and in which folders each of them looks for plugins.
 //!
-//! Their configurations are not taken apart, just searched for the one key that names the folders: each runtime has a language of
-//! its own, of which this is the same part.
+//! Their configurations are not parsed, just searched for the key that names the folders: each runtime has a language of its own, and
+//! a key and its value look the same in all of them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use cni_files::find_program;
 #[derive(Clone, Copy, Debug)]
 struct RuntimeSpec {
     name: &'static str,
-    /// Programs, of which it has one.
+    /// The names of its program; it has one of them.
     programs: &'static [&'static str],
     /// Configuration files, and folders of them.
     files: &'static [&'static str],
@@ -73,8 +73,8 @@ pub struct Runtime {
     pub told_by: Option<PathBuf>,
 }
 
-/// The runtimes whose program or configuration is here. Where there is none, one that stands for all and looks where most
-/// do.
+/// Finds the runtimes that have a program or a configuration on this host. If there are none, returns one that stands for all
+/// and uses the folders that most use.
 pub fn found() -> Vec<Runtime> {
     let found: Vec<Runtime> = RUNTIMES.iter().filter(|spec| spec.is_here()).map(RuntimeSpec::observe).collect();
     if !found.is_empty() {

@@ -49,7 +49,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A folder, which need not exist.
+    /// A folder, which may be missing.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), own: path.join(OWN_FOLDER) }
     }

@@ -78,7 +78,7 @@ fn left(found: &Inventory) -> Metric {
     }
     by_network(
         "cni_leftovers",
-        "Attachments that the runtime's cache does not have, and of which leases or records are left.",
+        "Attachments that are not in the runtime's cache, but have left leases or records.",
         "life",
         &counted,
     )

@@ -98,7 +98,7 @@ impl<'a> Case<'a> {
     /// Enters the container's namespace.
     ///
     /// # Errors
-    /// The outcome, when there is none.
+    /// The outcome, if it cannot be entered.
     pub fn enter(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
         let netns = self.netns;
         if host.is_own_netns(netns)? {
@@ -162,7 +162,7 @@ impl<'a> Case<'a> {
         self.lost(host)?.map_or(Ok(()), |why| Err(RepairOutcome::Skipped(why)))
     }
 
-    /// Why the attachment must be left alone, if it must: it is not the one any more of which the cache tells.
+    /// Returns why the attachment must be left alone, if so: it is no longer the one in the cache.
     ///
     /// # Errors
     /// When that cannot be told.

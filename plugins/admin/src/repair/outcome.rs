@@ -57,7 +57,7 @@ pub fn with_failures(
 }
 
 impl RepairOutcome {
-    /// The plugins of which something has been put back.
+    /// The plugins whose objects have been put back.
     pub fn repaired(&self) -> Vec<String> {
         match self {
             Self::Repaired(parts) => parts.iter().map(|part| part.plugin.clone()).collect(),

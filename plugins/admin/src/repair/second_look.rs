@@ -34,7 +34,7 @@ pub struct RestoredRules {
     pub cached: Cached,
     /// The file of the cache that told of it.
     pub file: PathBuf,
-    /// The plugins of which something was missing.
+    /// The plugins that something was missing from.
     pub plugins: Vec<String>,
 }
 

@@ -78,7 +78,7 @@ impl Joined {
     }
 }
 
-/// What is to be told of as repaired, and what there is to do for it.
+/// A part to report as repaired, and the plan that repairs it.
 type Todo = (NamedPart, Plan);
 
 /// What is left to do for an attachment whose namespace is entered: the rest of what was made with that of others, and what is

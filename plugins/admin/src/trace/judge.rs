@@ -329,7 +329,7 @@ fn unanswered(came: &str, case: &TraceCase<'_>) -> TraceVerdict {
         );
     }
     if case.facts.listening == Some(Listening::Yes) && named(case).ends_with("/udp") {
-        return TraceVerdict::arrived(format!("{came}, whose program need not answer by UDP"));
+        return TraceVerdict::arrived(format!("{came}; its program may leave UDP unanswered"));
     }
     TraceVerdict::lost(
         format!("{came}, and no answer came"),

@@ -17,7 +17,7 @@ use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer}
 use super::case::ProbeReply;
 use super::packet::UDP;
 
-/// How many networks are tried before there is none for the probe.
+/// How many networks are tried for the probe.
 const TRIES: u32 = 64;
 
 /// A namespace from which no path was found.

@@ -42,7 +42,7 @@ impl<'a> TracedFlow<'a> {
     /// Finds the container that is meant.
     ///
     /// # Errors
-    /// A sentence that says why there is none.
+    /// A sentence that says why there is no such container.
     pub fn find(target: &TraceTarget, found: &'a Inventory) -> Result<Self, String> {
         match target {
             TraceTarget::Port { port, protocol } => Ok(Self::to_port(*port, *protocol, found)),

@@ -18,7 +18,7 @@ fn machine_with_veth() -> FakeHost {
     host
 }
 
-/// A pair of which the first has the address of the interface.
+/// A pair whose first end has the MAC address of the interface.
 fn veth(ns: Ns, of: &str, peer: &str) -> Step {
     let peer = VethPeer { ns, name: name(peer), mac: "02:00:00:00:00:0b".parse().expect("a MAC") };
     let mac = Some(MAC.parse().expect("a MAC"));

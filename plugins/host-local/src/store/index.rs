@@ -60,7 +60,7 @@ impl LeaseIndex {
         self.load(number_of(container))?.leases_of(container)
     }
 
-    /// The records of all containers by the names of the files. They need not be complete.
+    /// The records of all containers by the names of the files. Some may be missing.
     pub fn all(&mut self) -> BTreeMap<String, Lease> {
         let saved = self.files().ok();
         for number in 0..=u8::MAX {

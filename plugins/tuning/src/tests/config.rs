@@ -1,4 +1,4 @@
-//! Which value of which place counts, and which are refused.
+//! Which of several values of a key is used, and which values are refused.
 
 use crate::config::Config;
 use cni_core::error::Error;

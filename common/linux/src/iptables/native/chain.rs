@@ -84,7 +84,7 @@ impl PartialListing {
     }
 }
 
-/// Lists a chain, as far as it may hold copies of some rules; without rules if it does not exist.
+/// Lists the rules of a chain that may be copies of some rules; none if the chain does not exist.
 pub(super) fn partly_numbered(
     connection: &mut NftConnection,
     family: Family,

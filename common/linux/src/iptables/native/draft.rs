@@ -58,7 +58,7 @@ impl BatchMessages {
 pub(super) enum NoMessages {
     /// A line does not fit what exists.
     Unfit(String),
-    /// It is for the programs to say, for this reason.
+    /// The iptables programs must do it, for this reason.
     Fallback(String),
 }
 

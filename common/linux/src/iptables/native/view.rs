@@ -15,7 +15,7 @@ use cni_kernel::nftables::xt::read_rule;
 /// The handles of the copies of each rule, in their order.
 type Copies = HashMap<IptablesRule, VecDeque<u64>>;
 
-/// A chain, of which no more is read than needed.
+/// A chain, read as little as possible.
 pub(super) struct ChainView {
     family: Family,
     chain: ChainName,
@@ -32,7 +32,7 @@ pub(super) struct ChainView {
 }
 
 impl ChainView {
-    /// A chain of which nothing is read yet.
+    /// Describes a chain without reading it.
     pub(super) fn new(family: Family, chain: ChainName, id: ChainId, wanted: Vec<IptablesRule>, is_own: bool) -> Self {
         let (added, deleted) = (Vec::new(), Vec::new());
         Self { family, chain, id, wanted, is_own, listed: None, asked: 0, added, deleted }

@@ -10,7 +10,7 @@ pub struct BenchSide<T> {
 }
 
 impl<T: Send + 'static> BenchSide<T> {
-    /// Starts a side. `work` ends when there is no next turn, and tells of each.
+    /// Starts a side. `work` reports each turn, and ends when there is no next one.
     pub fn start(work: impl FnOnce(&dyn Fn() -> Option<()>, &dyn Fn(T)) + Send + 'static) -> Self {
         let (request, requests) = channel();
         let (answers, answer) = channel();

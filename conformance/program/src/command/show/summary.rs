@@ -116,7 +116,7 @@ fn print_failed_by_plugin(painter: &Painter, failed: &[&FinishedCase]) {
     let insisted = failed.iter().filter_map(|done| done.case.passage());
     let musts = insisted.filter(|passage| passage.obligation == Obligation::Must).count();
     println!("\n{}", painter.paint(Colour::Bold, "Failed"));
-    println!("  {} cases, of which {musts} are about a MUST of the SPEC", failed.len());
+    println!("  {} cases; {musts} of them are about a MUST of the SPEC", failed.len());
     println!("  {}", counted(&plugins));
 }
 

@@ -42,7 +42,7 @@ pub(super) const ROWS: [StepRow; 8] = [
         },
     },
     StepRow {
-        reason: "the reference's CHECK passes although rules are gone, or makes them",
+        reason: "the reference's CHECK passes although rules are missing, or makes them",
         is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.flushed),
     },
     StepRow {

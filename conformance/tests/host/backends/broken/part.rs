@@ -88,7 +88,7 @@ impl Part {
         }
     }
 
-    /// Words that name it, one of which each error must have.
+    /// Words for it; each error must contain one of them.
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Self::IptablesFail => &["iptables"],

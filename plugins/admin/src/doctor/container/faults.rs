@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// An attachment of which nothing but its outcome counts.
+    /// An attachment for tests that look only at its outcome.
     fn attached(outcome: RepairOutcome) -> Attached {
         let at = ["n1", "c1", "eth0"];
         let at = cni_plugin::owner::parse(&mut at.into_iter()).expect("an attachment");

@@ -9,7 +9,7 @@ use cni_files::read_if_present;
 /// More than a record about one container.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The records, each kind of which has a folder. What disappears meanwhile is left out.
+/// Reads the records; each kind has a folder. Records that are deleted meanwhile are left out.
 ///
 /// # Errors
 /// When a folder cannot be listed.

@@ -52,7 +52,7 @@ fn of_attachment(one: &AboutAttachment) -> String {
     .concat()
 }
 
-/// A line for each value, of which the first one has the name; nothing if there are no values.
+/// Returns a line for each value, the first one with the name; nothing if there are no values.
 fn lines(name: &str, values: &[String]) -> String {
     let names = [name].into_iter().chain(std::iter::repeat(""));
     names.zip(values).map(|(name, value)| format!("{name:WIDTH$} {}\n", one_line(value))).collect()

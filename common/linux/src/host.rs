@@ -78,7 +78,9 @@ impl Host for LinuxHost {
         if delegate::is_delegate(&self.request) {
             return Ok(());
         }
-        Ok(self.locks.take(name)?)
+        self.locks.take(name)?;
+        self.side(Ns::Host)?.netfilter.expire();
+        Ok(())
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {

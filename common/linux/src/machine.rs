@@ -171,6 +171,14 @@ impl LinuxHost {
         Self { veths: Some(HostVeths::default()), ..self }
     }
 
+    /// Lists the host's nf_tables as a whole, and again only after a change. Whether they have changed is asked when
+    /// a container is entered, and when a lock is taken.
+    #[must_use]
+    pub fn with_kept_tables(mut self) -> Self {
+        self.host.netfilter.keep_tables();
+        self
+    }
+
     /// The links of a kind in a namespace.
     pub(crate) fn links_of_kind(&mut self, ns: Ns, kind: &str) -> Result<Vec<Link>, Error> {
         if let (Ns::Host, host_veths::KIND, Some(veths)) = (ns, kind, &mut self.veths) {
@@ -184,6 +192,7 @@ impl LinuxHost {
     /// # Errors
     /// [`NetnsError::Gone`] if the path leads to no namespace.
     pub(crate) fn enter_container(&mut self, path: &str) -> Result<(), NetnsError> {
+        self.host.netfilter.expire();
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }

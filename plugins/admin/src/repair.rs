@@ -206,7 +206,7 @@ impl Tools {
                 host.begin_request(request);
                 host
             }
-            None => LinuxHost::new(request)?,
+            None => LinuxHost::new(request)?.with_kept_tables(),
         };
         let outcomes = work(&mut host);
         // Nothing of an attachment is kept.

@@ -13,7 +13,12 @@ pub const NEW_RULE: u16 = 10 << 8 | 6;
 /// Length of `struct nfgenmsg`, which comes before the attributes.
 const HEADER_LENGTH: usize = 4;
 
-/// `NFTA_RULE_HANDLE`, `NFTA_RULE_EXPRESSIONS`, `NFTA_RULE_USERDATA`.
+/// `NFTA_CHAIN_TABLE` and `NFTA_CHAIN_NAME`.
+const CHAIN_TABLE: u16 = 1;
+const CHAIN_NAME: u16 = 3;
+
+/// `NFTA_RULE_CHAIN`, `NFTA_RULE_HANDLE`, `NFTA_RULE_EXPRESSIONS`, `NFTA_RULE_USERDATA`.
+const RULE_CHAIN: u16 = 2;
 const HANDLE: u16 = 3;
 const EXPRESSIONS: u16 = 4;
 const USER_DATA: u16 = 7;
@@ -29,6 +34,20 @@ const GENERATION: u16 = 1;
 pub fn read_generation(payload: &[u8]) -> Option<Generation> {
     let number = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == GENERATION)?;
     field(number.value, 0).map(u32::from_be_bytes).map(Generation)
+}
+
+/// Reads the names of a chain's table and of the chain.
+pub fn read_chain(payload: &[u8]) -> Option<(String, String)> {
+    Some((text(payload, CHAIN_TABLE)?, text(payload, CHAIN_NAME)?))
+}
+
+/// Reads the name of the chain that a rule is in.
+pub fn read_chain_of_rule(payload: &[u8]) -> Option<String> {
+    text(payload, RULE_CHAIN)
+}
+
+fn text(payload: &[u8], kind: u16) -> Option<String> {
+    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind).map(Attribute::text)
 }
 
 /// A rule as it is in its message.

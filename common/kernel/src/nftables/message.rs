@@ -3,7 +3,8 @@
 //! That crate knows only some instructions, so all of them are encoded by name and attributes.
 
 use cni_netfilter::nftables::{
-    BaseChain, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableId,
+    BaseChain, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableFamily,
+    TableId,
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
@@ -50,6 +51,17 @@ pub fn get_generation() -> NetfilterMessage {
 /// Asks whether a chain exists.
 pub fn get_chain(chain: &ChainId) -> NetfilterMessage {
     message(chain.table.family, NfTablesMessage::GetChain(ChainMessage { attributes: names(chain) }))
+}
+
+/// The question for the chains of all tables of a family.
+pub fn get_chains(family: TableFamily) -> NetfilterMessage {
+    message(family, NfTablesMessage::GetChain(ChainMessage { attributes: Vec::new() }))
+}
+
+/// The question for the rules of all chains of a table.
+pub fn get_rules_of_table(table: &TableId) -> NetfilterMessage {
+    let attributes = vec![RuleAttribute::Table(table.name.to_string())];
+    message(table.family, NfTablesMessage::GetRule(RuleMessage { attributes }))
 }
 
 /// The question for the rules of a chain.

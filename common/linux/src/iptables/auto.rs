@@ -35,20 +35,20 @@ pub struct AutoIptables {
     kernel: NetlinkNftables,
     /// Of each family that was asked for: whether the programs keep its tables in nf_tables.
     in_nftables: BTreeMap<Family, bool>,
+    /// Of each family that was asked for: whether its programs are installed.
+    installed: BTreeMap<Family, bool>,
 }
 
 impl AutoIptables {
     /// Works with the programs that `PATH` leads to, and without them where they keep the tables in nf_tables.
     pub fn new() -> Self {
-        Self { programs: RestoreIptables::new(), kernel: NetlinkNftables::new(), in_nftables: BTreeMap::new() }
+        Self::of(RestoreIptables::new(), NetlinkNftables::new())
     }
 
     /// Works with the programs that another list of directories leads to.
     #[must_use]
     pub fn with_path(self, path: OsString) -> Self {
-        let Self { programs, kernel, in_nftables: _ } = self;
-        let (programs, kernel) = (programs.with_path(path.clone()), kernel.with_path(path));
-        Self { programs, kernel, in_nftables: BTreeMap::new() }
+        Self::of(self.programs.with_path(path.clone()), self.kernel.with_path(path))
     }
 
     /// Waits for locks no longer than this; iptables counts in seconds.
@@ -60,8 +60,28 @@ impl AutoIptables {
     /// Works in another namespace than that of the calling thread.
     #[must_use]
     pub fn within(self, scope: NetnsScope) -> Self {
-        let Self { programs, kernel, in_nftables } = self;
-        Self { programs: programs.within(scope.clone()), kernel: kernel.within(scope), in_nftables }
+        Self::of(self.programs.within(scope.clone()), self.kernel.within(scope))
+    }
+
+    const fn of(programs: RestoreIptables, kernel: NetlinkNftables) -> Self {
+        Self { programs, kernel, in_nftables: BTreeMap::new(), installed: BTreeMap::new() }
+    }
+
+    /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
+    /// [`expire`](Self::expire).
+    pub fn keep_tables(&mut self) {
+        self.kernel.connection().keep_tables();
+    }
+
+    /// Asks the kernel for changes before kept tables are used again.
+    pub fn expire(&mut self) {
+        self.kernel.connection().expire();
+    }
+
+    fn commit_by_programs(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        let done = self.programs.commit(batch);
+        self.expire();
+        done
     }
 
     /// Whether the programs of a family are missing, so that only nf_tables can hold rules of this table.
@@ -187,7 +207,7 @@ impl Iptables for AutoIptables {
         let is_native =
             self.is_in_nftables(batch.family) || (is_removal && self.has_lost_programs(batch.family, batch.table));
         if !is_native {
-            return self.programs.commit(batch);
+            return self.commit_by_programs(batch);
         }
         let (family, table) = (batch.family, batch.table);
         match NativeIptables::new(self.kernel.connection()).commit(batch) {
@@ -201,16 +221,18 @@ impl Iptables for AutoIptables {
             }
             Native::Fallback(reason) => {
                 log::debug!("changing the {family} rules of table {table} with iptables instead of netlink: {reason}");
-                self.programs.commit(batch)
+                self.commit_by_programs(batch)
             }
         }
     }
 
     fn is_installed(&mut self, family: Family) -> bool {
-        self.programs.is_installed(family)
+        *self.installed.entry(family).or_insert_with(|| self.programs.is_installed(family))
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
-        self.programs.lock()
+        let lock = self.programs.lock();
+        self.expire();
+        lock
     }
 }

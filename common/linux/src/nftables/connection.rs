@@ -5,18 +5,21 @@
 //! fill the socket, so that the next answer is lost.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use cni_netfilter::nftables::{ChainId, Generation};
+use cni_netfilter::nftables::{ChainId, Generation, TableId};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::handles::RuleHandles;
+use super::snapshots::{RuleIndex, TableSnapshot, TableSnapshots};
 use crate::latecomer::LatecomerLock;
 use cni_kernel::netlink::{Cause, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
 use cni_kernel::nftables::message;
 use cni_kernel::nftables::request::ChangeMessage;
+use cni_kernel::nftables::xt::NumberedRule;
 
 /// A connection to the nf_tables of a network namespace.
 #[derive(Debug)]
@@ -24,13 +27,26 @@ pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
     handles: RuleHandles,
+    /// What is kept of the tables, if it is.
+    snapshots: Option<TableSnapshots>,
 }
 
 impl NftConnection {
     /// Opens nothing yet.
     pub(crate) fn new(scope: NetnsScope) -> Self {
         let handles = RuleHandles::new(&scope);
-        Self { scope, socket: None, handles }
+        Self { scope, socket: None, handles, snapshots: None }
+    }
+
+    /// Reads tables as a whole, and keeps them for as long as nothing changes.
+    pub(crate) fn keep_tables(&mut self) {
+        self.snapshots = Some(TableSnapshots::default());
+        self.handles.stop_reading();
+    }
+
+    /// Asks the kernel for changes before kept tables are used again.
+    pub(crate) fn expire(&mut self) {
+        self.snapshots.iter_mut().for_each(TableSnapshots::expire);
     }
 
     /// The remembered handles of rules.
@@ -47,11 +63,58 @@ impl NftConnection {
         }
     }
 
+    /// Whether a chain exists.
+    pub(crate) fn has_chain(&mut self, chain: &ChainId) -> Result<bool, Cause> {
+        match self.table(&chain.table)? {
+            Some(table) => Ok(table.has_chain(chain)),
+            None => self.exists(message::get_chain(chain)),
+        }
+    }
+
     /// The rules of a chain that exists; those for which `read` returns `None` are left out.
     pub(crate) fn rules<T>(&mut self, chain: &ChainId, read: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<T>, Cause> {
+        if let Some(table) = self.table(&chain.table)? {
+            return Ok(table.rules(chain).filter_map(read).collect());
+        }
         let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
         log::debug!("listed chain {chain}: {} rules", rules.len());
         Ok(rules)
+    }
+
+    /// The index of a chain, if its table is kept and the chain is long.
+    pub(crate) fn index(
+        &mut self,
+        chain: &ChainId,
+        decode: impl Fn(&[u8]) -> Option<NumberedRule>,
+    ) -> Result<Option<Rc<RuleIndex>>, Cause> {
+        Ok(self.table(&chain.table)?.and_then(|table| table.index(chain, decode)))
+    }
+
+    /// A table in its current state, if tables are kept.
+    fn table(&mut self, table: &TableId) -> Result<Option<&mut TableSnapshot>, Cause> {
+        let Some(snapshots) = &self.snapshots else { return Ok(None) };
+        if snapshots.state().is_none() {
+            self.generation()?;
+        }
+        if self.snapshots.as_mut().is_some_and(|snapshots| snapshots.table(table).is_none()) {
+            let read = self.read_table(table)?;
+            if let Some(snapshots) = &mut self.snapshots {
+                snapshots.keep(table.clone(), read);
+            }
+        }
+        Ok(self.snapshots.as_mut().and_then(|snapshots| snapshots.table(table)))
+    }
+
+    fn read_table(&mut self, table: &TableId) -> Result<TableSnapshot, Cause> {
+        let mut snapshot = TableSnapshot::default();
+        let chains = self.converse(|socket| socket.dump(&message::get_chains(table.family), listing::read_chain))?;
+        let own = chains.into_iter().filter(|(of, _)| of == table.name.as_str());
+        own.for_each(|(_, chain)| snapshot.add_chain(chain));
+        let read = |payload: &[u8]| Some((listing::read_chain_of_rule(payload)?, payload.into()));
+        let rules = self.converse(|socket| socket.dump(&message::get_rules_of_table(table), read))?;
+        log::debug!("listed table {table}: {} rules", rules.len());
+        rules.into_iter().for_each(|(chain, message)| snapshot.add_rule(chain, message));
+        Ok(snapshot)
     }
 
     /// The rule with a handle; `None` if it does not exist, or `read` returns `None`.
@@ -70,7 +133,17 @@ impl NftConnection {
 
     /// The state that everything is in.
     pub(crate) fn generation(&mut self) -> Result<Generation, Cause> {
-        self.converse(|socket| socket.ask(message::get_generation(), listing::read_generation))
+        let now = self.converse(|socket| socket.ask(message::get_generation(), listing::read_generation))?;
+        self.snapshots.iter_mut().for_each(|snapshots| snapshots.update(now));
+        Ok(now)
+    }
+
+    /// The state that a decision refers to: that of the kept tables, otherwise the current one.
+    pub(crate) fn state(&mut self) -> Result<Generation, Cause> {
+        match self.snapshots.as_ref().and_then(TableSnapshots::state) {
+            Some(state) => Ok(state),
+            None => self.generation(),
+        }
     }
 
     /// Makes changes, all of them or none, if nothing has changed since a state. Returns the handles of the rules that
@@ -91,6 +164,7 @@ impl NftConnection {
         if done.is_err() {
             self.socket = None;
         }
+        self.expire();
         done.map(|()| made)
     }
 

@@ -21,11 +21,9 @@ use cni_core::names::hash_hex;
 use cni_files::{FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::nftables::ChainId;
 
+use super::snapshots::LONG;
 use crate::identity::identity;
 use cni_kernel::netns::NetnsScope;
-
-/// A chain with more rules of others than this is long.
-const LONG: usize = 32;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 pub(crate) const FEW: usize = 64;
@@ -41,6 +39,8 @@ const DIGITS: usize = 32;
 pub(crate) struct RuleHandles {
     root: PrivateDirectory,
     own: LinkDirectory,
+    /// Handles are remembered for others, and not used: kept tables answer without them.
+    is_for_others: bool,
 }
 
 /// The directory of a namespace.
@@ -62,7 +62,12 @@ impl RuleHandles {
             NetnsScope::Current => LinkDirectory::Unasked,
             NetnsScope::Other(_) => LinkDirectory::None,
         };
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own, is_for_others: false }
+    }
+
+    /// From now on finds nothing, and learns nothing from listings. The handles of new rules are remembered.
+    pub(crate) const fn stop_reading(&mut self) {
+        self.is_for_others = true;
     }
 
     /// Whether there may be links, so that the handles of new rules are of use.
@@ -72,6 +77,9 @@ impl RuleHandles {
 
     /// The handle that a rule had when it was last seen.
     pub(crate) fn find(&mut self, chain: &ChainId, rule: &str) -> Option<u64> {
+        if self.is_for_others {
+            return None;
+        }
         fs::read_link(self.link(chain, rule)?).ok()?.to_str()?.parse().ok()
     }
 
@@ -96,6 +104,9 @@ impl RuleHandles {
     /// Takes note of rules, each with the handles of its copies, which were looked for in a chain that holds so many
     /// others.
     pub(crate) fn learn(&mut self, chain: &ChainId, others: usize, rules: &[(String, Vec<u64>)]) {
+        if self.is_for_others {
+            return;
+        }
         let is_long = others > LONG;
         let is_any_kept = is_long && rules.iter().any(|(_, handles)| handles.len() == 1);
         if is_any_kept && let Some(directory) = self.own() {
@@ -166,7 +177,7 @@ mod tests {
 
     fn handles(root: &Path) -> RuleHandles {
         let root = PrivateDirectory::new(root.join("records")).below(DIRECTORY);
-        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root }
+        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_for_others: false }
     }
 
     fn chain(name: &'static str) -> ChainId {

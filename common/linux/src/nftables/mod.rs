@@ -6,6 +6,7 @@
 pub(crate) mod connection;
 pub(crate) mod handles;
 mod script;
+mod snapshots;
 
 use std::env;
 use std::ffi::OsString;
@@ -72,7 +73,7 @@ impl NetlinkNftables {
 
     /// The selected rules from a listing of the chain; `None` if it does not exist. Others are passed over undecoded.
     fn select(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
-        if !self.connection.exists(message::get_chain(chain))? {
+        if !self.connection.has_chain(chain)? {
             return Ok(None);
         }
         if meant.is_empty() {
@@ -117,7 +118,7 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
-        if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
+        if !self.connection.has_chain(chain).map_err(failed)? {
             return Ok(None);
         }
         let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
@@ -164,7 +165,11 @@ impl Nftables for NetlinkNftables {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
-        let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
+        let Some(requests) = requests else {
+            let done = script::run(transaction, &self.path, &self.scope);
+            self.connection.expire();
+            return done;
+        };
         let (mut changes, mut origins): (Vec<ChangeMessage>, Vec<&NftChange>) = Default::default();
         let mut remembered = 0;
         for (op, mut requests) in transaction.ops.iter().zip(requests) {

@@ -1,4 +1,5 @@
-//! Remembered handles of rules: whatever comes in between, the outcome is that of programs which remember none.
+//! Remembered handles of rules, and kept tables: whatever comes in between, the outcome is that of programs which remember
+//! nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use cni_core::family::Family;
 use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
 use proptest::prelude::*;
 
-use super::host::{Flavour, FlavourHost, on};
+use super::host::{Flavour, FlavourHost, FlavourIptables, on};
 use super::wanted::{accept, portmap, refuse, unmap};
 
 /// So many rules of others are in each chain from the start that it is long.
@@ -97,16 +98,16 @@ fn both(host: &FlavourHost, n: u16) -> [IptablesRuleset; 2] {
     [accept(host.family, n), portmap(host.family, n)]
 }
 
-fn happen(host: &FlavourHost, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
-    let (family, mut tables) = (host.family, host.tables());
+fn happen(host: &FlavourHost, tables: &mut FlavourIptables, event: &Event, old: &[(PathBuf, PathBuf)]) -> String {
+    let family = host.family;
     match event {
-        Event::Accept(n) => format!("{:?}", ensure(&mut tables, &accept(family, *n)).map(|undo| undo.is_some())),
-        Event::Map(n) => format!("{:?}", ensure(&mut tables, &portmap(family, *n)).map(|undo| undo.is_some())),
-        Event::Refuse(n) => format!("{:?}", remove(&mut tables, &refuse(family, *n))),
-        Event::Unmap(n) => format!("{:?}", remove(&mut tables, &unmap(family, *n))),
+        Event::Accept(n) => format!("{:?}", ensure(tables, &accept(family, *n)).map(|undo| undo.is_some())),
+        Event::Map(n) => format!("{:?}", ensure(tables, &portmap(family, *n)).map(|undo| undo.is_some())),
+        Event::Refuse(n) => format!("{:?}", remove(tables, &refuse(family, *n))),
+        Event::Unmap(n) => format!("{:?}", remove(tables, &unmap(family, *n))),
         Event::Look(n) => {
-            let look = |want: &IptablesRuleset| missing(&mut host.tables(), want).map(|rule| rule.cloned());
-            format!("{:?}", both(host, *n).each_ref().map(look))
+            let mut look = |want: &IptablesRuleset| missing(tables, want).map(|rule| rule.cloned());
+            format!("{:?}", both(host, *n).each_ref().map(&mut look))
         }
         Event::Other(command) => {
             let command = match command.strip_prefix("copy ") {
@@ -126,8 +127,16 @@ fn happen(host: &FlavourHost, event: &Event, old: &[(PathBuf, PathBuf)]) -> Stri
 fn history(host: &FlavourHost, events: &[Event]) -> Vec<Seen> {
     fill(host);
     let old = links();
-    assert_eq!(host.flavour == Flavour::Nft, old.is_empty(), "only netlink uses handles");
-    let seen = |event| (happen(host, event, &old), host.dump("filter"), host.dump("nat"));
+    assert_eq!(host.flavour != Flavour::Native, old.is_empty(), "only plugins use handles");
+    let mut kept = host.tables();
+    let seen = |event| {
+        if host.flavour == Flavour::Kept {
+            kept.expire();
+        } else {
+            kept = host.tables();
+        }
+        (happen(host, &mut kept, event, &old), host.dump("filter"), host.dump("nat"))
+    };
     events.iter().map(seen).collect()
 }
 
@@ -172,11 +181,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_outcome_is_that_of_programs_without_handles(events in proptest::collection::vec(event(), 30)) {
-        let (ours, theirs) = (seen(Flavour::Native, &events), seen(Flavour::Nft, &events));
-        for ((family, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                prop_assert_eq!(ours, theirs, "{} after {:?}", family, &events[..=at]);
+    fn the_outcome_is_that_of_programs_that_remember_nothing(events in proptest::collection::vec(event(), 30)) {
+        let theirs = seen(Flavour::Nft, &events);
+        for flavour in [Flavour::Native, Flavour::Kept] {
+            for ((family, ours), (_, theirs)) in seen(flavour, &events).iter().zip(&theirs) {
+                for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+                    prop_assert_eq!(ours, theirs, "{:?} {} after {:?}", flavour, family, &events[..=at]);
+                }
             }
         }
     }

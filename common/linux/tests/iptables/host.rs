@@ -28,6 +28,8 @@ pub enum Flavour {
     Nft,
     /// In nf_tables, without the programs where that can be.
     Native,
+    /// The same, by a process that keeps whole tables.
+    Kept,
     Legacy,
 }
 
@@ -42,7 +44,13 @@ impl FlavourIptables {
     pub fn new(flavour: Flavour, path: OsString) -> Self {
         match flavour {
             Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreIptables::new().with_path(path)),
-            Flavour::Native => Self::Native(Box::new(AutoIptables::new().with_path(path))),
+            Flavour::Native | Flavour::Kept => {
+                let mut tables = AutoIptables::new().with_path(path);
+                if flavour == Flavour::Kept {
+                    tables.keep_tables();
+                }
+                Self::Native(Box::new(tables))
+            }
         }
     }
 
@@ -57,6 +65,13 @@ impl FlavourIptables {
         match self {
             Self::Programs(tables) => Self::Programs(tables.within(scope)),
             Self::Native(tables) => Self::Native(Box::new(tables.within(scope))),
+        }
+    }
+
+    /// Asks the kernel for changes before kept tables are used again.
+    pub fn expire(&mut self) {
+        if let Self::Native(tables) = self {
+            tables.expire();
         }
     }
 
@@ -107,6 +122,7 @@ pub struct FlavourHost {
 pub fn everywhere(test: impl Fn(&FlavourHost) + Sync) {
     on(Flavour::Nft, &test);
     on(Flavour::Native, &test);
+    on(Flavour::Kept, &test);
     on(Flavour::Legacy, &test);
 }
 
@@ -138,7 +154,7 @@ impl FlavourHost {
 
     fn multi(&self) -> &'static str {
         match self.flavour {
-            Flavour::Nft | Flavour::Native => "/usr/sbin/xtables-nft-multi",
+            Flavour::Nft | Flavour::Native | Flavour::Kept => "/usr/sbin/xtables-nft-multi",
             Flavour::Legacy => "/usr/sbin/xtables-legacy-multi",
         }
     }
@@ -147,7 +163,7 @@ impl FlavourHost {
         let path = self.programs.path().join(program);
         let file = match self.flavour {
             Flavour::Nft | Flavour::Legacy => path.clone(),
-            Flavour::Native => {
+            Flavour::Native | Flavour::Kept => {
                 let directory = self.programs.path().join(format!("of-{program}"));
                 fs::create_dir(&directory).expect("a directory");
                 let file = directory.join("xtables-nft-multi");
@@ -168,7 +184,7 @@ impl FlavourHost {
     pub fn programs(&self, number: usize) -> usize {
         match self.flavour {
             Flavour::Nft | Flavour::Legacy => number,
-            Flavour::Native => 0,
+            Flavour::Native | Flavour::Kept => 0,
         }
     }
 

@@ -241,7 +241,7 @@ fn removing_what_is_not_there_succeeds_and_makes_nothing() {
 /// With nf_tables not even a table may be there; legacy makes its empty tables for any reader.
 fn assert_untouched(host: &FlavourHost) {
     match host.flavour {
-        Flavour::Nft | Flavour::Native => assert_eq!(run("nft list ruleset"), ""),
+        Flavour::Nft | Flavour::Native | Flavour::Kept => assert_eq!(run("nft list ruleset"), ""),
         Flavour::Legacy => assert_eq!((host.dump("nat"), host.dump("filter")), (Vec::new(), Vec::new())),
     }
 }
@@ -480,7 +480,7 @@ fn a_missing_program_is_named() {
         assert!(error.to_string().starts_with(&format!("failed to locate {program}-restore: ")), "{error}");
         assert_eq!((error.details().as_str(), error.code()), ("PATH=/nowhere", Code::Program));
         let listed = tables.list(host.family, IptablesTable::Nat, &chain("OUTPUT"));
-        if host.flavour == Flavour::Native {
+        if matches!(host.flavour, Flavour::Native | Flavour::Kept) {
             // Only nf_tables can hold rules here, and the kernel shows them without programs.
             assert_eq!(listed.expect("listed"), None);
         } else {

@@ -8,7 +8,6 @@ use cni_netfilter::nftables::{BaseChain, BaseChainType, ChainId, Hook, NftChain,
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::FEW;
 use cni_kernel::netlink::Cause;
-use cni_kernel::nftables::message;
 use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
@@ -45,7 +44,7 @@ pub(super) fn builtin(table: IptablesTable, id: &ChainId) -> Option<NftChain> {
 
 /// Whether a chain exists.
 pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<bool, String> {
-    connection.exists(message::get_chain(id)).map_err(|cause| unreadable(id, &cause))
+    connection.has_chain(id).map_err(|cause| unreadable(id, &cause))
 }
 
 /// The rules of a chain with their handles; `None` if it does not exist.
@@ -95,14 +94,19 @@ pub(super) fn partly_numbered(
     if !exists(connection, id)? {
         return Ok(PartialListing { length: 0, rules: Vec::new() });
     }
+    let unknown = || format!("chain {id} holds a rule of an unknown kind");
+    let index = connection.index(id, |payload| read_rule(family, chain, payload));
+    if let Some(index) = index.map_err(|cause| unreadable(id, &cause))? {
+        let rules = index.copies(rules).ok_or_else(unknown)?;
+        return Ok(PartialListing { length: index.length(), rules });
+    }
     let prefilter = RulePrefilter::of_rules(rules);
     let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| read_rule(family, chain, payload)));
     let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?;
     let length = listed.len();
     let decoded = listed.into_iter().enumerate().filter_map(|(place, rule)| Some((place, rule?)));
     let rules: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();
-    let rules = rules.ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))?;
-    Ok(PartialListing { length, rules })
+    Ok(PartialListing { length, rules: rules.ok_or_else(unknown)? })
 }
 
 /// The text by which the handle of a rule is remembered.

@@ -122,7 +122,7 @@ impl<'a> NativeIptables<'a> {
     pub fn commit(&mut self, batch: &Batch) -> Native<BatchOutcome> {
         let (started, mut late) = (Instant::now(), None);
         while started.elapsed() < PATIENCE {
-            let since = match self.connection.generation() {
+            let since = match self.connection.state() {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
             };

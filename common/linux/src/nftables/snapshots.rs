@@ -1,0 +1,210 @@
+//! Keeps whole tables for as long as nothing changes, for a tool that asks about many containers.
+//!
+//! A question about the rules of one container reads long chains, so questions about all of them take a time that grows
+//! with the square of their number. The kernel numbers the states of nf_tables. What was read of the current state
+//! answers all questions until the number changes.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use cni_kernel::nftables::prefilter::RulePrefilter;
+use cni_kernel::nftables::xt::NumberedRule;
+use cni_netfilter::iptables::IptablesRule;
+use cni_netfilter::nftables::{ChainId, Generation, TableId};
+
+/// A chain with more rules of others than this is long.
+pub(super) const LONG: usize = 32;
+
+/// What is kept of the tables of a network namespace.
+#[derive(Debug, Default)]
+pub(crate) struct TableSnapshots {
+    state: Option<Generation>,
+    is_current: bool,
+    tables: HashMap<TableId, TableSnapshot>,
+}
+
+impl TableSnapshots {
+    /// The state that the tables were in, unless they may have changed.
+    pub(crate) fn state(&self) -> Option<Generation> {
+        self.state.filter(|_| self.is_current)
+    }
+
+    /// The state that the tables are in now. What was read of another one is forgotten.
+    pub(crate) fn update(&mut self, now: Generation) {
+        if self.state != Some(now) {
+            *self = Self { state: Some(now), ..Self::default() };
+        }
+        self.is_current = true;
+    }
+
+    /// From now on the tables may have changed.
+    pub(crate) const fn expire(&mut self) {
+        self.is_current = false;
+    }
+
+    pub(crate) fn keep(&mut self, table: TableId, snapshot: TableSnapshot) {
+        self.tables.insert(table, snapshot);
+    }
+
+    pub(crate) fn table(&mut self, table: &TableId) -> Option<&mut TableSnapshot> {
+        self.tables.get_mut(table)
+    }
+}
+
+/// The chains of a table.
+#[derive(Debug, Default)]
+pub(crate) struct TableSnapshot(HashMap<String, ChainSnapshot>);
+
+#[derive(Debug, Default)]
+struct ChainSnapshot {
+    /// The messages of the rules, in their order.
+    rules: Vec<Box<[u8]>>,
+    index: Option<Rc<RuleIndex>>,
+}
+
+impl TableSnapshot {
+    pub(crate) fn add_chain(&mut self, chain: String) {
+        self.0.entry(chain).or_default();
+    }
+
+    /// Adds the rule that comes next in its chain.
+    pub(crate) fn add_rule(&mut self, chain: String, message: Box<[u8]>) {
+        self.0.entry(chain).or_default().rules.push(message);
+    }
+
+    pub(crate) fn has_chain(&self, chain: &ChainId) -> bool {
+        self.0.contains_key(chain.name.as_str())
+    }
+
+    /// The messages of the rules of a chain, in their order.
+    pub(crate) fn rules(&self, chain: &ChainId) -> impl Iterator<Item = &[u8]> {
+        self.0.get(chain.name.as_str()).into_iter().flat_map(|chain| &chain.rules).map(Box::as_ref)
+    }
+
+    /// The index of a long chain.
+    pub(crate) fn index(
+        &mut self,
+        chain: &ChainId,
+        decode: impl Fn(&[u8]) -> Option<NumberedRule>,
+    ) -> Option<Rc<RuleIndex>> {
+        let chain = self.0.get_mut(chain.name.as_str()).filter(|chain| chain.rules.len() > LONG)?;
+        let read = || Rc::new(RuleIndex::of(chain.rules.iter().map(Box::as_ref), decode));
+        Some(Rc::clone(chain.index.get_or_insert_with(read)))
+    }
+}
+
+/// The decoded rules of a chain.
+#[derive(Debug, Default)]
+pub(crate) struct RuleIndex {
+    length: usize,
+    /// The position, counted from 0, and the handle of each copy of a rule.
+    copies: HashMap<IptablesRule, Vec<(usize, u64)>>,
+    /// The messages of rules of unknown kinds.
+    undecoded: Vec<Box<[u8]>>,
+}
+
+impl RuleIndex {
+    fn of<'a>(messages: impl Iterator<Item = &'a [u8]>, decode: impl Fn(&[u8]) -> Option<NumberedRule>) -> Self {
+        let mut index = Self::default();
+        for (place, message) in messages.enumerate() {
+            index.length = place + 1;
+            match decode(message) {
+                Some((handle, rule)) => index.copies.entry(rule).or_default().push((place, handle)),
+                None => index.undecoded.push(message.into()),
+            }
+        }
+        index
+    }
+
+    /// The number of rules.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The copies of some rules with their positions; `None` if a rule of an unknown kind may be one of them.
+    pub(crate) fn copies(&self, rules: &[&IptablesRule]) -> Option<Vec<(usize, NumberedRule)>> {
+        let prefilter = RulePrefilter::of_rules(rules);
+        if self.undecoded.iter().any(|message| prefilter.passes(message)) {
+            return None;
+        }
+        let mut found = Vec::new();
+        for rule in rules.iter().map(|rule| rule.canonical()) {
+            let copies = self.copies.get(&rule).into_iter().flatten();
+            found.extend(copies.map(|(place, handle)| (*place, (*handle, rule.clone()))));
+        }
+        found.sort_by_key(|(place, _)| *place);
+        found.dedup_by_key(|(place, _)| *place);
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_core::names::ChainName;
+    use cni_netfilter::iptables::Target;
+    use cni_netfilter::nftables::TableFamily;
+
+    fn chain() -> ChainId {
+        TableId::fixed(TableFamily::Ip, "nat").chain("C")
+    }
+
+    fn rule(number: usize) -> IptablesRule {
+        let to = ChainName::parse(&format!("D-{number}")).expect("a name");
+        IptablesRule::new(ChainName::fixed("C"), Vec::new(), Target::Jump(to))
+    }
+
+    /// A message is the name of the chain that its rule jumps to.
+    fn decode(message: &[u8]) -> Option<NumberedRule> {
+        let number = std::str::from_utf8(message).ok()?.strip_prefix("D-")?.parse().ok()?;
+        Some((100 + number as u64, rule(number)))
+    }
+
+    fn snapshot(length: usize) -> TableSnapshot {
+        let mut snapshot = TableSnapshot::default();
+        snapshot.add_chain("C".to_owned());
+        (0..length).for_each(|number| snapshot.add_rule("C".to_owned(), format!("D-{number}").into_bytes().into()));
+        snapshot
+    }
+
+    #[test]
+    fn a_table_is_kept_until_its_state_changes() {
+        let table = chain().table;
+        let mut snapshots = TableSnapshots::default();
+        assert_eq!(snapshots.state(), None);
+        snapshots.update(Generation(7));
+        snapshots.keep(table.clone(), snapshot(1));
+        snapshots.expire();
+        assert_eq!(snapshots.state(), None);
+        snapshots.update(Generation(7));
+        assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(7)), true));
+        snapshots.update(Generation(8));
+        assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(8)), false));
+    }
+
+    #[test]
+    fn all_copies_of_a_rule_are_found_in_their_order() {
+        let mut snapshot = snapshot(LONG);
+        assert!(snapshot.index(&chain(), decode).is_none(), "a short chain has no index");
+        snapshot.add_rule("C".to_owned(), (*b"D-3").into());
+        let index = snapshot.index(&chain(), decode).expect("a long one has");
+        let found = index.copies(&[&rule(5), &rule(3), &rule(99), &rule(3)]).expect("all are decoded");
+        assert_eq!(found, [(3, (103, rule(3))), (5, (105, rule(5))), (LONG, (103, rule(3)))]);
+        assert_eq!(index.length(), LONG + 1);
+    }
+
+    #[test]
+    fn a_rule_of_an_unknown_kind_hides_those_that_it_may_be() {
+        let mut snapshot = snapshot(LONG);
+        snapshot.add_rule("C".to_owned(), (*b"xxx.D-3\0").into());
+        let index = snapshot.index(&chain(), decode).expect("a long chain");
+        assert_eq!((index.copies(&[&rule(3)]), index.copies(&[&rule(5)]).map(|found| found.len())), (None, Some(1)));
+    }
+
+    #[test]
+    fn an_empty_chain_is_no_missing_one() {
+        let (snapshot, other) = (snapshot(0), TableId::fixed(TableFamily::Ip, "nat").chain("E"));
+        assert_eq!((snapshot.has_chain(&chain()), snapshot.has_chain(&other)), (true, false));
+        assert_eq!(snapshot.rules(&chain()).count(), 0);
+    }
+}

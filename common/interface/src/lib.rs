@@ -19,6 +19,7 @@ pub mod network;
 pub mod result;
 pub mod routes;
 pub mod tables;
+pub mod unfinished;
 pub mod verify;
 pub mod veth;
 

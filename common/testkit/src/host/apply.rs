@@ -101,7 +101,17 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
     match step {
         Step::CreateLink { ns, link } => {
             let made = create(kernel, space, spaces, link)?;
-            return Ok(made.then(|| Step::RemoveLink { ns: *ns, name: link.name.clone() }));
+            let (ns, name) = match &link.kind {
+                LinkKind::Veth { peer } => (peer.ns, &peer.name),
+                LinkKind::Bridge { .. }
+                | LinkKind::Dummy
+                | LinkKind::Ifb
+                | LinkKind::Vrf { .. }
+                | LinkKind::Tap { .. }
+                | LinkKind::Child { .. } => (*ns, &link.name),
+            };
+            let index = kernel.present(&spaces(ns)?, name.as_str())?.link.index;
+            return Ok(made.then_some(Step::RemoveLinkByIndex { ns, index }));
         }
         Step::RemoveLink { name, .. } => {
             if let Some(index) = kernel.find_mut(space, name.as_str()).map(|entry| entry.link.index) {

@@ -25,6 +25,10 @@ pub fn remove_on_failure(kind: &'static str, request: &Request, journal: &mut Jo
 }
 
 /// Removes the link. If that fails, the link is recorded, so that DEL finds it.
+///
+/// # Errors
+/// If the namespace cannot be identified, or the link cannot be removed. Then the address is kept, and the undo step of the link's
+/// creation still removes the link if its index is in the namespace.
 fn remove(kind: &'static str, made: RecordedLink, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let record = record(kind, made, request, host)?;
     let removed = remove_child_of(kind, record.clone(), request, host);

@@ -171,8 +171,8 @@ impl LinuxHost {
         Self { veths: Some(HostVeths::default()), ..self }
     }
 
-    /// Lists the host's nf_tables as a whole, and again only after a change. Whether they have changed is asked when
-    /// a container is entered, and when a lock is taken.
+    /// Lists the host's nf_tables as a whole, and again only after a change. Changes by others are
+    /// asked for when a container is entered, when a lock is taken, and after each change of this process.
     #[must_use]
     pub fn with_kept_tables(mut self) -> Self {
         self.host.netfilter.keep_tables();

@@ -132,8 +132,8 @@ pub fn assert_second_add_keeps_addresses(plugin: &dyn Plugin, host: &mut FakeHos
     assert_eq!(host.state(), before);
 }
 
-/// Makes each step of an ADD fail in turn, and everything that removes its interface, or moves it back: steps with these words.
-/// Requires that the IPAM plugin keeps the address as long as there is an interface, and that DEL removes everything.
+/// Makes each step of an ADD fail in turn, and with it every step that contains `removal`: those that remove the interface or
+/// move it back. Requires that the IPAM plugin keeps the address as long as there is an interface, and that DEL removes everything.
 ///
 /// # Panics
 /// When that is not so.
@@ -171,7 +171,7 @@ pub fn assert_failed_add_releases_after_removal(
 /// # Panics
 /// When ADD succeeds, or something is left.
 pub fn assert_failed_add_removes_a_renamed_link(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
-    // This machine keeps a parameter under the name that it had.
+    // The host in memory keeps the kernel parameters of a renamed interface under its former name.
     let state = |host: &FakeHost| {
         let lines = host.state().into_iter();
         lines.filter(|line| !line.contains("/conf/eth0/")).collect::<Vec<_>>()

@@ -81,18 +81,9 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
     }
 }
 
-/// The step that removes a new link by its index, since a container may rename its links. A veth is removed by the host's end,
-/// which the container can neither rename nor move. If the link is not found, by its name.
+/// The step that removes a new link by its index, since a container may rename its links; by its name if it is not found.
 fn undo_of_creation(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Step {
-    let (ns, name) = match &link.kind {
-        LinkKind::Veth { peer } => (peer.ns, &peer.name),
-        LinkKind::Bridge { .. }
-        | LinkKind::Dummy
-        | LinkKind::Ifb
-        | LinkKind::Vrf { .. }
-        | LinkKind::Tap { .. }
-        | LinkKind::Child { .. } => (ns, &link.name),
-    };
+    let (ns, name) = link.found_by(ns);
     let found = host.socket(ns).ok().and_then(|socket| socket.link(name.as_str()).ok().flatten());
     match found {
         Some(Link { index, .. }) => Step::RemoveLinkByIndex { ns, index },

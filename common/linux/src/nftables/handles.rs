@@ -39,8 +39,8 @@ const DIGITS: usize = 32;
 pub(crate) struct RuleHandles {
     root: PrivateDirectory,
     own: LinkDirectory,
-    /// Handles are remembered for others, and not used: kept tables answer without them.
-    is_for_others: bool,
+    /// Handles are remembered for other processes, and not looked up: kept tables answer without them.
+    is_write_only: bool,
 }
 
 /// The directory of a namespace.
@@ -62,12 +62,12 @@ impl RuleHandles {
             NetnsScope::Current => LinkDirectory::Unasked,
             NetnsScope::Other(_) => LinkDirectory::None,
         };
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own, is_for_others: false }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own, is_write_only: false }
     }
 
     /// From now on finds nothing, and learns nothing from listings. The handles of new rules are remembered.
     pub(crate) const fn stop_reading(&mut self) {
-        self.is_for_others = true;
+        self.is_write_only = true;
     }
 
     /// Whether there may be links, so that the handles of new rules are of use.
@@ -77,7 +77,7 @@ impl RuleHandles {
 
     /// The handle that a rule had when it was last seen.
     pub(crate) fn find(&mut self, chain: &ChainId, rule: &str) -> Option<u64> {
-        if self.is_for_others {
+        if self.is_write_only {
             return None;
         }
         fs::read_link(self.link(chain, rule)?).ok()?.to_str()?.parse().ok()
@@ -104,7 +104,7 @@ impl RuleHandles {
     /// Takes note of rules, each with the handles of its copies, which were looked for in a chain that holds so many
     /// others.
     pub(crate) fn learn(&mut self, chain: &ChainId, others: usize, rules: &[(String, Vec<u64>)]) {
-        if self.is_for_others {
+        if self.is_write_only {
             return;
         }
         let is_long = others > LONG;
@@ -177,7 +177,7 @@ mod tests {
 
     fn handles(root: &Path) -> RuleHandles {
         let root = PrivateDirectory::new(root.join("records")).below(DIRECTORY);
-        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_for_others: false }
+        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false }
     }
 
     fn chain(name: &'static str) -> ChainId {

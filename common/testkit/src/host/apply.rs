@@ -101,15 +101,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
     match step {
         Step::CreateLink { ns, link } => {
             let made = create(kernel, space, spaces, link)?;
-            let (ns, name) = match &link.kind {
-                LinkKind::Veth { peer } => (peer.ns, &peer.name),
-                LinkKind::Bridge { .. }
-                | LinkKind::Dummy
-                | LinkKind::Ifb
-                | LinkKind::Vrf { .. }
-                | LinkKind::Tap { .. }
-                | LinkKind::Child { .. } => (*ns, &link.name),
-            };
+            let (ns, name) = link.found_by(*ns);
             let index = kernel.present(&spaces(ns)?, name.as_str())?.link.index;
             return Ok(made.then_some(Step::RemoveLinkByIndex { ns, index }));
         }

@@ -38,7 +38,7 @@ impl FakeHost {
         self.failing.is_some()
     }
 
-    /// Counts a change, and fails if it is one that is to.
+    /// Counts a change, and fails if a test has asked for that.
     pub(super) fn count(&mut self, change: String) -> Result<(), Error> {
         self.applied.push(change.clone());
         let fails = self.failing.take_if(|number| *number == self.applied.len()).is_some();

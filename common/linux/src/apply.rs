@@ -72,11 +72,11 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {
-            let undo = ruleset.ensure(&mut host.side(*ns)?.netfilter)?;
+            let undo = ruleset.ensure(host.side(*ns)?.netfilter())?;
             return Ok(undo.map(|undo| Step::UndoRules { ns: *ns, undo }));
         }
-        Step::RemoveRules { ns, removal } => removal.remove(&mut host.side(*ns)?.netfilter)?,
-        Step::UndoRules { ns, undo } => undo.carry_out(&mut host.side(*ns)?.netfilter)?,
+        Step::RemoveRules { ns, removal } => removal.remove(host.side(*ns)?.netfilter())?,
+        Step::UndoRules { ns, undo } => undo.carry_out(host.side(*ns)?.netfilter())?,
         Step::ForgetFlows(stale) => host.forget_flows(std::slice::from_ref(stale)),
         Step::AddSource { zone, address } => {
             let added = host.firewalld.add_source(zone, *address)?;

@@ -78,13 +78,11 @@ impl Host for LinuxHost {
         if delegate::is_delegate(&self.request) {
             return Ok(());
         }
-        self.locks.take(name)?;
-        self.side(Ns::Host)?.netfilter.expire();
-        Ok(())
+        Ok(self.locks.take(name)?)
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
-        Ok(&mut self.side(ns)?.netfilter)
+        Ok(self.side(ns)?.netfilter())
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {

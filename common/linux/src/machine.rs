@@ -171,11 +171,10 @@ impl LinuxHost {
         Self { veths: Some(HostVeths::default()), ..self }
     }
 
-    /// Lists the host's nf_tables as a whole, and again only after a change. Changes by others are
-    /// asked for when a container is entered, when a lock is taken, and after each change of this process.
+    /// Lists the host's nf_tables as a whole, and again only after a change, for many requests about the same tables.
     #[must_use]
     pub fn with_kept_tables(mut self) -> Self {
-        self.host.netfilter.keep_tables();
+        self.host.keep_tables();
         self
     }
 
@@ -192,7 +191,6 @@ impl LinuxHost {
     /// # Errors
     /// [`NetnsError::Gone`] if the path leads to no namespace.
     pub(crate) fn enter_container(&mut self, path: &str) -> Result<(), NetnsError> {
-        self.host.netfilter.expire();
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use crate::iptables::AutoIptables;
 pub(crate) struct Side {
     pub(crate) netns: Rc<Netns>,
     socket: Option<Socket>,
-    pub(crate) netfilter: AutoIptables,
+    netfilter: AutoIptables,
     scope: NetnsScope,
 }
 
@@ -34,6 +34,17 @@ impl Side {
 
     fn new(netns: Rc<Netns>, socket: Option<Socket>, scope: NetnsScope) -> Self {
         Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
+    }
+
+    /// Reads the tables of nf_tables as a whole, and again only after a change.
+    pub(crate) fn keep_tables(&mut self) {
+        self.netfilter.keep_tables();
+    }
+
+    /// The packet filter for one decision, which refers to one state of kept tables: the current one.
+    pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
+        self.netfilter.expire();
+        &mut self.netfilter
     }
 
     pub(crate) fn socket(&mut self) -> Result<&mut Socket, NetlinkError> {

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use cni_core::family::Family;
+use cni_linux::host::LinuxHost;
+use cni_model::plan::Ns;
 use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
+use cni_plugin::host::Host as _;
 use proptest::prelude::*;
 
 use super::host::{Flavour, FlavourHost, FlavourIptables, on};
@@ -164,6 +167,26 @@ fn so_many_rules_at_once_are_answered_and_each_has_its_handle() {
         ensure(&mut host.tables(), &many).expect("all are made at once");
         assert_eq!(links().len(), before + rules.len());
         assert_eq!(missing(&mut host.tables(), &accept(host.family, new.end - 1)).expect("looked"), None);
+    });
+}
+
+/// A tool that looks at one container after the other must not believe what it read for the one before.
+#[test]
+fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
+    on(Flavour::Kept, |host| {
+        fill(host);
+        let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"net1","type":"firewall"}"#);
+        let mut machine = LinuxHost::new(&request).expect("a host").with_kept_tables();
+        let mut is_missing = |n| {
+            let tables = machine.netfilter(Ns::Host).expect("the host's").iptables();
+            missing(tables, &accept(host.family, n)).expect("looked").is_some()
+        };
+        let (lost, kept) = (CONTAINERS + 1, CONTAINERS + 2);
+        assert_eq!([lost, kept].map(&mut is_missing), [false, false]);
+        remove(&mut host.tables(), &refuse(host.family, lost)).expect("removed");
+        assert_eq!([lost, kept].map(&mut is_missing), [true, false]);
+        ensure(&mut host.tables(), &accept(host.family, lost)).expect("made");
+        assert_eq!([lost, kept].map(&mut is_missing), [false, false]);
     });
 }
 

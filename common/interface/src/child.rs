@@ -19,7 +19,7 @@ use cni_plugin::removal::Removal;
 use crate::addressing::InterfaceParameter;
 use crate::network::{HostGateway, ResolvedNetwork};
 use crate::result::{described, layer_two};
-use crate::{addressing, ipam, kinds, leftovers, naming, unfinished, verify};
+use crate::{addressing, ipam, kinds, leftovers, naming, verify};
 
 mod default_route;
 mod error;
@@ -74,8 +74,7 @@ pub fn make(
         ns: Ns::Container,
         link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind },
     });
-    journal.apply(&plan)?;
-    unfinished::remove_on_failure(child.kind.name(), request, journal).map(drop)
+    journal.apply(&plan)
 }
 
 /// Asks the IPAM plugin for the addresses of an existing link.
@@ -88,8 +87,12 @@ pub fn ask_ipam(
     request: &Request,
     journal: &mut Journal<'_>,
 ) -> Result<ResolvedNetwork, Error> {
-    let answer = ipam::add(plugin, request, journal)?;
-    Ok(ResolvedNetwork::decide(answer, HostGateway::None, INTERFACE, dns)?)
+    let link = verify::present(Ns::Container, &request.attachment()?.ifname, journal.host())?;
+    let answer = ipam::add(plugin, request, journal);
+    if !ipam::speaks_by_link(plugin) {
+        journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
+    }
+    Ok(ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)?)
 }
 
 /// The addresses of a new link.

@@ -12,7 +12,7 @@ use cni_core::result::{CniResult, ResultError};
 use cni_core::valid::ValidAttachments;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
-use cni_plugin::journal::{Journal, ReleaseTime};
+use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
@@ -49,11 +49,11 @@ impl Failure for DelegateResultError {
 
 /// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
 pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    match journal.delegate_add(plugin, release_time(plugin)) {
+    match journal.delegate_add(plugin) {
         Ok(output) => Ok(parse_result(plugin, &output, request)?),
         Err(error) => {
             if !had_address(&error, &request.attachment()?, journal.host()) {
-                journal.release_delegate(plugin, release_time(plugin));
+                journal.release_delegate(plugin);
             }
             Err(error)
         }
@@ -101,10 +101,6 @@ pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> 
 /// is in use.
 pub fn speaks_by_link(plugin: &str) -> bool {
     plugin == "dhcp"
-}
-
-fn release_time(plugin: &str) -> ReleaseTime {
-    if speaks_by_link(plugin) { ReleaseTime::InTurn } else { ReleaseTime::AfterLinks }
 }
 
 /// DEL: removes the interface by `remove`, and has the IPAM plugin release its addresses, each at its turn. One that speaks

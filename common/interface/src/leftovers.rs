@@ -147,17 +147,8 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
 /// # Errors
 /// If the namespace exists and cannot be entered, or the kernel refuses; all parts are tried.
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let record = AttachmentRecord::find(&request.attachment()?, host);
-    remove_child_of(kind, record, request, host)
-}
-
-/// The same with this record.
-pub(crate) fn remove_child_of(
-    kind: &'static str,
-    record: Option<AttachmentRecord>,
-    request: &Request,
-    host: &mut dyn Host,
-) -> Result<(), Error> {
+    let at = request.attachment()?;
+    let record = AttachmentRecord::find(&at, host);
     let is_reached = is_reached(request, host)?;
     let mut removal = Removal::new(host);
     let expected = removal.attempt(|host| expected_link(kind, record.as_ref(), request, host)).flatten();

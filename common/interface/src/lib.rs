@@ -19,7 +19,6 @@ pub mod network;
 pub mod result;
 pub mod routes;
 pub mod tables;
-pub mod unfinished;
 pub mod verify;
 pub mod veth;
 

@@ -1,18 +1,21 @@
 //! The rollback journal: carries out an ADD, and undoes the changes that belong to the attachment if ADD fails.
 //!
 //! The undo steps run in reverse order and never replace the first error; an undo step that fails is noted in its
-//! details. Shared objects stay, since another container may use them already. As on DEL, addresses are released last, and
-//! only if no interface is left that may have them.
+//! details. Shared objects stay, since another container may use them already.
 
 use crate::host::Host;
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_model::plan::{Plan, Sharing, Step};
 
-mod rollback;
+/// Undoes something that is not a [`Step`].
+pub type UndoFn = Box<dyn FnOnce() -> Result<(), Error>>;
 
-use rollback::UndoAction;
-pub use rollback::{ReleaseTime, RemoveLinkFn, UndoFn};
+enum UndoAction {
+    Step(Step),
+    Delegate { plugin: String, other: Option<Box<Request>> },
+    Release(UndoFn),
+}
 
 /// A host on which every owned change is remembered until [`Journal::commit`].
 pub struct Journal<'a> {
@@ -54,29 +57,24 @@ impl<'a> Journal<'a> {
     ///
     /// # Errors
     /// The delegate's own error. Then it is not called with DEL unless [`Journal::release_delegate`] says so.
-    pub fn delegate_add(&mut self, plugin: &str, time: ReleaseTime) -> Result<Vec<u8>, Error> {
+    pub fn delegate_add(&mut self, plugin: &str) -> Result<Vec<u8>, Error> {
         let output = self.host.delegate(plugin, Command::Add, None)?;
-        self.release_delegate(plugin, time);
+        self.release_delegate(plugin);
         Ok(output)
     }
 
     /// On rollback, calls a delegated plugin with DEL.
-    pub fn release_delegate(&mut self, plugin: &str, time: ReleaseTime) {
-        self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), time });
+    pub fn release_delegate(&mut self, plugin: &str) {
+        self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: None });
     }
 
     /// On rollback, calls a plugin with DEL, and with the environment and the input of another request.
     pub fn release_plugin(&mut self, plugin: &str, request: &Request) {
-        self.undo.push(UndoAction::Plugin { plugin: plugin.to_owned(), request: Box::new(request.clone()) });
+        self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: Some(Box::new(request.clone())) });
     }
 
-    /// On rollback, removes a link before the undo steps of everything so far. While that fails, no address is released, and
-    /// the records stay which DEL needs to remove the link.
-    pub fn remove_link_by(&mut self, remove: RemoveLinkFn) {
-        self.undo.push(UndoAction::Link(remove));
-    }
-
-    /// On rollback, carries out this step before the undo steps of everything so far.
+    /// On rollback, carries out this step before the undo steps of everything so far: a link is removed before its
+    /// addresses are released. The link's own undo step follows at its turn.
     pub fn undo_first(&mut self, step: Step) {
         self.undo.push(UndoAction::Step(step));
     }
@@ -89,8 +87,23 @@ impl<'a> Journal<'a> {
     /// Keeps everything.
     pub fn commit(self) {}
 
-    /// Takes everything back, and returns the error that was the reason, with what could not be undone.
-    pub fn rollback(self, error: Error) -> Error {
-        rollback::take_back(self.undo, self.host, error)
+    /// Takes everything back, and returns the error that was the reason, with what could not be undone. A failure with the
+    /// same message is not repeated: a delegate that cannot be started fails DEL as it failed ADD.
+    pub fn rollback(mut self, mut error: Error) -> Error {
+        while let Some(undo) = self.undo.pop() {
+            let undone = match undo {
+                UndoAction::Step(step) => self.host.apply(&step).map(|_| ()),
+                UndoAction::Delegate { plugin, other } => {
+                    self.host.delegate(&plugin, Command::Del, other.as_deref()).map(|_| ())
+                }
+                UndoAction::Release(release) => release(),
+            };
+            if let Err(failed) = undone
+                && failed.to_string() != error.to_string()
+            {
+                error = error.with_note(format!("and while undoing: {}", failed.in_full()));
+            }
+        }
+        error
     }
 }

@@ -6,7 +6,7 @@ use cni_core::request::Command;
 use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Plan, Step, Sysctl, SysctlNeed};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
-use cni_plugin::journal::{Journal, ReleaseTime};
+use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 use cni_testkit::{FakeContainer, FakeHost, REFUSAL};
 
@@ -103,7 +103,7 @@ fn undoing_goes_backwards_and_its_failures_are_notes() {
     let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
     host.fail_delegate(Some(Command::Del));
     let mut journal = Journal::new(&mut host);
-    journal.delegate_add("ipam", ReleaseTime::AfterLinks).expect("an answer");
+    journal.delegate_add("ipam").expect("an answer");
     let unreleased = || -> Error { IfName::parse("a/b").expect_err("no name").into() };
     journal.on_failure(Box::new(move || Err(unreleased())));
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
@@ -113,7 +113,7 @@ fn undoing_goes_backwards_and_its_failures_are_notes() {
     let own = notes.find(&format!("and while undoing: {}", unreleased().in_full())).expect("a note of the release");
     let delegate = notes.find("and while undoing: ipam has failed").expect("a note of the delegate");
     assert!(own < delegate, "{notes}");
-    assert_eq!(host.applied().last().map(String::as_str), Some("container: link del index 3"));
+    assert_eq!(host.applied().last().map(String::as_str), Some("container: link del d0"));
     assert_eq!(host.delegated(), ["ipam ADD", "ipam DEL"]);
 }
 

@@ -86,7 +86,6 @@ pub struct FakeHost {
     applied: Vec<String>,
     forgotten: Vec<String>,
     failing: Option<usize>,
-    refused: Option<&'static str>,
     interference: Option<Interference>,
     drawn: u64,
     locks: Vec<LockName>,

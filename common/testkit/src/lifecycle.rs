@@ -132,62 +132,6 @@ pub fn assert_second_add_keeps_addresses(plugin: &dyn Plugin, host: &mut FakeHos
     assert_eq!(host.state(), before);
 }
 
-/// Makes each step of an ADD fail in turn, and with it every step that contains `removal`: those that remove the interface or
-/// move it back. Requires that the IPAM plugin keeps the address as long as there is an interface, and that DEL removes everything.
-///
-/// # Panics
-/// When that is not so.
-pub fn assert_failed_add_releases_after_removal(
-    plugin: &dyn Plugin,
-    machine: impl Fn() -> FakeHost,
-    caller: &Caller,
-    removal: &'static str,
-) {
-    let mut refusals = 0;
-    for step in 1.. {
-        let mut host = machine();
-        let (before, applied, delegated) = (host.state(), host.applied().len(), host.delegated().len());
-        host.fail_at(applied + step);
-        host.refuse_steps(Some(removal));
-        let added = caller.add(plugin, &mut host);
-        if added.is_ok() && host.is_to_fail() {
-            break;
-        }
-        let has_called = |command| host.delegated()[delegated..].iter().any(|call| call.ends_with(command));
-        let is_left = host.applied()[applied..].iter().any(|step| step.contains(removal));
-        assert!(!(is_left && has_called(" DEL")), "step {step}: {:?}", host.state());
-        refusals += usize::from(is_left && has_called(" ADD"));
-        host.refuse_steps(None);
-        caller.del(plugin, &mut host).expect("DEL");
-        let mut after = host.state();
-        after.retain(|line| !line.starts_with("record attachments"));
-        assert_eq!(after, before, "step {step}");
-    }
-    assert_ne!(refusals, 0, "a removal with {removal:?} was refused");
-}
-
-/// Lets root in the container rename the new interface, so that ADD fails, and requires that nothing is left.
-///
-/// # Panics
-/// When ADD succeeds, or something is left.
-pub fn assert_failed_add_removes_a_renamed_link(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
-    // The host in memory keeps the kernel parameters of a renamed interface under its former name.
-    let state = |host: &FakeHost| {
-        let lines = host.state().into_iter();
-        lines.filter(|line| !line.contains("/conf/eth0/")).collect::<Vec<_>>()
-    };
-    let mut host = machine();
-    let (before, delegated) = (state(&host), host.delegated().len());
-    host.interfere_before("container: addr add", |host| {
-        host.change_link(Ns::Container, "eth0", |link| "evil".clone_into(&mut link.name));
-    });
-    let error = caller.add(plugin, &mut host).expect_err("the interface has another name");
-    assert!(!error.in_full().contains("while undoing"), "{}", error.in_full());
-    assert_eq!(state(&host), before);
-    let commands = host.delegated()[delegated..].iter().filter_map(|call| call.split(' ').nth(1));
-    assert_eq!(commands.collect::<Vec<_>>(), ["ADD", "DEL"]);
-}
-
 /// A change of a link, with the message of CHECK about it.
 pub type LinkChange = (fn(&mut Link), &'static str);
 

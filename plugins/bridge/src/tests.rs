@@ -50,16 +50,6 @@ fn with_neighbour(neighbour: &Caller) -> FakeHost {
 }
 
 #[test]
-fn an_add_that_fails_releases_the_address_after_the_veth_is_removed() {
-    for keys in WAYS {
-        let machine = || with_neighbour(&caller("neighbour", keys));
-        let own = caller("ctr1", keys);
-        lifecycle::assert_failed_add_releases_after_removal(&Bridge, machine, &own, "link del");
-        lifecycle::assert_failed_add_removes_a_renamed_link(&Bridge, machine, &own);
-    }
-}
-
-#[test]
 fn del_removes_what_add_made() {
     for keys in WAYS {
         let mut host = with_neighbour(&caller("neighbour", keys));

@@ -7,11 +7,10 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::described;
-use cni_interface::{addressing, ipam, naming, unfinished, verify};
+use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
 
-use crate::KIND;
 use crate::config::Config;
 
 /// The operation in error messages.
@@ -30,25 +29,17 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let mac = naming::random_mac(journal.host())?;
     let answer = ipam::add(&config.ipam, request, journal)?;
     let network = ResolvedNetwork::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
-    journal.apply(&plan(&name, mac))?;
-    unfinished::remove_on_failure(KIND, request, journal)?;
-    journal.apply(&addresses(&name, &network))?;
+    journal.apply(&plan(&name, mac, &network))?;
     let link = verify::present(Ns::Container, &name, journal.host())?;
     Ok(CniResult { interfaces: vec![described(&link, netns)], ..network.result })
 }
 
-/// Plans the link.
-fn plan(name: &IfName, mac: Mac) -> Plan {
+/// Plans the link. Its addresses cannot conflict with another host, since it drops everything it sends.
+fn plan(name: &IfName, mac: Mac, network: &ResolvedNetwork) -> Plan {
     let mut plan = Plan::default();
     let (name, mac, if_present) = (name.clone(), Some(mac), IfPresent::Refuse);
-    let link = NewLink { name, mac, mtu: None, if_present, kind: LinkKind::Dummy };
+    let link = NewLink { name: name.clone(), mac, mtu: None, if_present, kind: LinkKind::Dummy };
     plan.owned(Step::CreateLink { ns: Ns::Container, link });
-    plan
-}
-
-/// Plans its addresses. They cannot conflict with another host, since the link drops everything it sends.
-fn addresses(name: &IfName, network: &ResolvedNetwork) -> Plan {
-    let mut plan = Plan::default();
-    addressing::assign(&mut plan, name, network, Dad::Skip, &[]);
+    addressing::assign(&mut plan, &name, network, Dad::Skip, &[]);
     plan
 }

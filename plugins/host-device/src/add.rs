@@ -1,9 +1,6 @@
 //! ADD: finds the link, records its properties, moves it, and then calls the IPAM plugin: one that asks the network
 //! for addresses needs the interface.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
@@ -17,7 +14,6 @@ use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::{Config, DeviceKeys};
 use crate::find::FoundLink;
-use crate::give_back::{ReturnRequest, give_back, settle};
 use crate::moved_link::{MovedLink, master_of};
 use crate::proof::LinkIdentity;
 use crate::{devices, find};
@@ -41,7 +37,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     naming::refuse_pattern(MAKING, &at.ifname)?;
     naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
-    take(&found, &config.asked, request, journal)?;
+    take(&found, &config.asked, &at, netns, journal)?;
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = &network {
         let mut plan = Plan::default();
@@ -68,73 +64,42 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.
-fn take(found: &FoundLink, asked: &DeviceKeys, request: &Request, journal: &mut Journal<'_>) -> Result<(), Error> {
-    let (at, netns) = (request.attachment()?, request.netns().unwrap_or_default());
+fn take(
+    found: &FoundLink,
+    asked: &DeviceKeys,
+    at: &Attachment,
+    netns: &str,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
     let master = master_of(&found.link, journal.host())?;
-    let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(&at, netns);
+    let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(at, netns);
     let evidence = Some(LinkIdentity::observe(Ns::Host, &found.link, journal.host())?);
     let loan = MovedLink { evidence, asked: asked.clone(), ..loan };
-    journal.apply(&record(&loan, &at))?;
-    let is_moved = Rc::new(Cell::new(false));
-    give_back_on_failure(found, master.as_ref(), &at, &is_moved, netns, journal)?;
-    journal.apply(&moving(found, &loan, master.as_ref(), &at)?)?;
-    is_moved.set(true);
-    let mut plan = Plan::default();
-    plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up));
-    journal.apply(&plan)?;
+    journal.apply(&plan(found, &loan, master.as_ref(), at)?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
     if inside.index != loan.index {
         let mut plan = Plan::default();
-        plan.within(MovedLink { index: inside.index, ..loan }.write(&at));
+        plan.owned(MovedLink { index: inside.index, ..loan }.write(at));
         journal.apply(&plan)?;
     }
     Ok(())
 }
 
-/// The record comes first: an ADD may be killed at any time.
-fn record(loan: &MovedLink, at: &Attachment) -> Plan {
-    let mut plan = Plan::default();
-    plan.owned(loan.write(at));
-    plan
-}
-
-/// Has a rollback do what DEL does: root in the container may have put another link in the place of this one. A link that
-/// has not left the host needs no proof.
-fn give_back_on_failure(
-    found: &FoundLink,
-    master: Option<&IfName>,
-    at: &Attachment,
-    is_moved: &Rc<Cell<bool>>,
-    netns: &str,
-    journal: &mut Journal<'_>,
-) -> Result<(), Error> {
-    let (at, netns, is_moved) = (at.clone(), netns.to_owned(), Rc::clone(is_moved));
-    let (own, index) = (IfName::parse(&found.link.name)?, found.link.index);
-    let mut as_before = Plan::default();
-    settle(&mut as_before, &own, master, found.link.up);
-    journal.remove_link_by(Box::new(move |host| {
-        let on_host = if is_moved.get() { None } else { host.link_by_index(Ns::Host, index)? };
-        if on_host.is_some_and(|link| link.name == own.as_str()) {
-            return host.carry_out(&as_before);
-        }
-        let (netns, configured, asked) = (Some(netns.as_str()), None, None);
-        give_back(&ReturnRequest { at, netns, configured, asked }, host)
-    }));
-    Ok(())
-}
-
-/// The kernel would take the link from its bridge and set it down by itself. All of it is undone as on DEL.
-fn moving(found: &FoundLink, loan: &MovedLink, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
+/// The record comes first: an ADD may be killed at any time. The kernel would take the link from its bridge and set it
+/// down by itself, but what a step does is undone.
+fn plan(found: &FoundLink, loan: &MovedLink, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
     let name = IfName::parse(&found.link.name)?;
     let mut plan = Plan::default();
+    plan.owned(loan.write(at));
     if found.link.up {
-        plan.within(Step::set_link(Ns::Host, &name, LinkSetting::Down));
+        plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::Down));
     }
     if master.is_some() {
-        plan.within(Step::set_link(Ns::Host, &name, LinkSetting::NoMaster));
+        plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::NoMaster));
     }
     let (index, name) = (found.link.index, found.link.name.clone());
     let (alias, new_name) = (loan.name.clone(), at.ifname.clone());
-    plan.within(Step::MoveLink(LinkMove { from: Ns::Host, index, name, to: Ns::Container, new_name, alias }));
+    plan.owned(Step::MoveLink(LinkMove { from: Ns::Host, index, name, to: Ns::Container, new_name, alias }));
+    plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up));
     Ok(plan)
 }

@@ -234,7 +234,7 @@ fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, 
 }
 
 /// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.
-pub fn settle(plan: &mut Plan, own: &IfName, master: Option<&IfName>, up: bool) {
+fn settle(plan: &mut Plan, own: &IfName, master: Option<&IfName>, up: bool) {
     if let Some(master) = master {
         plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Master(master.clone())));
     }

@@ -92,26 +92,9 @@ fn an_ipam_plugin_that_fails_add_is_called_with_del() {
 }
 
 #[test]
-fn an_add_that_fails_releases_the_address_after_the_link_is_given_back() {
-    lifecycle::assert_failed_add_releases_after_removal(&HostDevice, machine, &caller(ADDRESSED), "netns host");
-    lifecycle::assert_failed_add_removes_a_renamed_link(&HostDevice, machine, &caller(ADDRESSED));
-}
-
-#[test]
 fn an_add_that_fails_at_any_step_gives_the_link_back_as_it_was() {
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&HostDevice, machine, &caller(PLAIN)), 5);
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&HostDevice, machine, &caller(ADDRESSED)), 14);
-}
-
-/// Nothing proves of `lo` or a bridge that it is the recorded link.
-#[test]
-fn a_link_that_the_kernel_does_not_move_is_as_before() {
-    let mut host = machine();
-    host.add_link(Ns::Host, Link { name: "br9".to_owned(), up: true, ..Link::default() });
-    let before = host.state();
-    host.refuse_steps(Some("netns container"));
-    caller(r#""device":"br9""#).add(&HostDevice, &mut host).expect_err("it stays");
-    assert_eq!(host.state(), before);
 }
 
 #[test]

@@ -177,16 +177,6 @@ fn an_ipam_plugin_that_fails_a_second_add_is_not_called_with_del() {
 }
 
 #[test]
-fn an_add_that_fails_releases_the_address_after_the_veth_is_removed() {
-    for keys in WAYS {
-        let machine = || with_neighbour(&caller("neighbour", keys));
-        let own = caller("ctr1", keys);
-        lifecycle::assert_failed_add_releases_after_removal(&Ptp, machine, &own, "link del");
-        lifecycle::assert_failed_add_removes_a_renamed_link(&Ptp, machine, &own);
-    }
-}
-
-#[test]
 fn an_add_that_fails_at_any_step_leaves_nothing() {
     for keys in WAYS {
         let machine = || with_neighbour(&caller("neighbour", keys));

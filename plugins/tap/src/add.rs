@@ -8,11 +8,10 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::addressing::InterfaceParameter;
 use cni_interface::child::{self, Addressing};
-use cni_interface::{naming, unfinished};
+use cni_interface::naming;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, TapHeaders};
 use cni_plugin::journal::Journal;
 
-use crate::KIND;
 use crate::bridge;
 use crate::config::{Config, MAKING};
 
@@ -30,8 +29,6 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     }
     let mac = config.mac.clone().map_or_else(|| naming::random_mac(journal.host()), Ok)?;
     journal.apply(&plan(&config, &name, mac))?;
-    unfinished::remove_on_failure(KIND, request, journal)?;
-    journal.apply(&plan_port(&config, &name))?;
     let addressing = match &config.ipam {
         Some(ipam) => Addressing::Network(child::ask_ipam(ipam, &config.dns, request, journal)?, NOTIFY),
         None => Addressing::None(config.dns),
@@ -48,12 +45,6 @@ fn plan(config: &Config, name: &IfName, mac: Mac) -> Plan {
         ns: Ns::Container,
         link: NewLink { name: name.clone(), mac, mtu, if_present, kind },
     });
-    plan
-}
-
-/// Puts the device into its bridge, if there is one.
-fn plan_port(config: &Config, name: &IfName) -> Plan {
-    let mut plan = Plan::default();
     if let Some(bridge) = &config.bridge {
         plan.within(Step::set_link(Ns::Container, name, LinkSetting::Master(bridge.clone())));
     }

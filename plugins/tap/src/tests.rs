@@ -8,8 +8,7 @@ use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
     LinkChange, assert_add_is_all_or_nothing, assert_addresses_are_required, assert_check_compares,
     assert_del_leaves_another_kind, assert_del_releases_after_removal, assert_del_removes_what_add_made,
-    assert_del_works_with, assert_del_works_without_namespace, assert_failed_add_releases_after_removal,
-    assert_failed_add_removes_a_renamed_link, assert_failed_ipam_is_released,
+    assert_del_works_with, assert_del_works_without_namespace, assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -179,12 +178,6 @@ fn del_leaves_a_link_of_another_kind_and_removes_one_with_another_mac_address() 
 #[test]
 fn del_releases_the_address_once_the_link_is_removed() {
     assert_del_releases_after_removal(&Tap, machine, &caller());
-}
-
-#[test]
-fn an_add_that_fails_releases_the_address_after_the_link_is_removed() {
-    assert_failed_add_releases_after_removal(&Tap, machine, &caller(), "link del");
-    assert_failed_add_removes_a_renamed_link(&Tap, machine, &caller());
 }
 
 #[test]

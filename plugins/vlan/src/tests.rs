@@ -8,7 +8,7 @@ use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{
     LinkChange, assert_add_is_all_or_nothing, assert_check_compares, assert_del_releases_after_removal,
     assert_del_removes_what_add_made, assert_del_works_with, assert_del_works_without_namespace,
-    assert_failed_add_releases_after_removal, assert_failed_add_removes_a_renamed_link, assert_failed_ipam_is_released,
+    assert_failed_ipam_is_released,
 };
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 use proptest::prelude::*;
@@ -127,12 +127,6 @@ fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
 #[test]
 fn del_releases_the_address_once_the_link_is_removed() {
     assert_del_releases_after_removal(&Vlan, machine, &caller());
-}
-
-#[test]
-fn an_add_that_fails_releases_the_address_after_the_link_is_removed() {
-    assert_failed_add_releases_after_removal(&Vlan, machine, &caller(), "link del");
-    assert_failed_add_removes_a_renamed_link(&Vlan, machine, &caller());
 }
 
 #[test]

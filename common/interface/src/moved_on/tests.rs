@@ -2,16 +2,13 @@ use super::*;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_model::link::Address;
-use cni_model::plan::{
-    ChildKind, IfPresent, IpvlanMode, LinkKind, LinkSetting, MacvlanMode, MasterLink, NewLink, Plan,
-};
+use cni_model::plan::{ChildKind, IfPresent, IpvlanMode, LinkKind, MacvlanMode, MasterLink, NewLink};
 use cni_plugin::host::LinkQuery;
-use cni_plugin::journal::Journal;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_testkit::{FakeContainer, FakeHost};
 
 use crate::fixtures::attachment;
-use crate::{child, leftovers, unfinished};
+use crate::{child, leftovers};
 
 const NETNS: &str = "/run/netns/c1";
 const NESTED: &str = "/proc/7/ns/net";
@@ -286,25 +283,4 @@ fn gc_keeps_the_address_of_a_child_that_may_be_out_of_sight() {
     host.set_container(NETNS, FakeContainer::Gone);
     collect(&mut host, "[]").expect("it has ended");
     assert_eq!(host.inputs().len(), 1, "by the runtime's configuration");
-}
-
-/// If the rollback cannot remove it, DEL does: the link is recorded.
-#[test]
-fn a_child_is_removed_that_its_container_moves_on_during_add() {
-    for refused in [None, Some("link del")] {
-        let mut host = host(&MACVLAN);
-        host.apply(&AttachmentRecord::remove(&attachment("c1", "eth0"))).expect("removed");
-        host.interfere_before("link set eth0 up", |host| host.move_on("eth0", NESTED));
-        host.refuse_steps(refused);
-        let mut journal = Journal::new(&mut host);
-        unfinished::remove_on_failure("macvlan", &request(NETNS), &mut journal).expect("made");
-        let mut plan = Plan::default();
-        plan.within(Step::set_link(Ns::Container, &name("eth0"), LinkSetting::Up));
-        let error = journal.apply(&plan).expect_err("moved on");
-        journal.rollback(error);
-        host.refuse_steps(None);
-        assert_eq!(nested_links(&mut host), usize::from(refused.is_some()));
-        leftovers::remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
-        assert_eq!(nested_links(&mut host), 0);
-    }
 }

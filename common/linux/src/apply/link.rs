@@ -59,12 +59,12 @@ impl Failure for LinkError {
 pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
     if let LinkKind::Child { master, kind } = &link.kind {
         child::create(host, &ChildRequest { ns, link, master, kind })?;
-        return Ok(Some(undo_of_creation(host, ns, link)));
+        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
     if let LinkKind::Tap { tap, label, headers, alias } = &link.kind {
         let (tap, headers, label, alias) = (*tap, *headers, label.as_deref(), alias.as_deref());
         tap::create(host, ns, link, TapSettings { tap, headers, label, alias })?;
-        return Ok(Some(undo_of_creation(host, ns, link)));
+        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
     let made = try_to_create(host, ns, link)?;
     let made = match link.if_present {
@@ -74,20 +74,10 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
     match made {
         Ok(Creation::Now) => {
             settle_mac(host.socket(ns)?, link)?;
-            Ok(Some(undo_of_creation(host, ns, link)))
+            Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }))
         }
         Ok(Creation::Earlier) => Ok(None),
         Err(source) => Err(refusal(host.socket(ns)?, link, source)),
-    }
-}
-
-/// The step that removes a new link by its index, since a container may rename its links; by its name if it is not found.
-fn undo_of_creation(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Step {
-    let (ns, name) = link.found_by(ns);
-    let found = host.socket(ns).ok().and_then(|socket| socket.link(name.as_str()).ok().flatten());
-    match found {
-        Some(Link { index, .. }) => Step::RemoveLinkByIndex { ns, index },
-        None => Step::RemoveLink { ns, name: name.clone() },
     }
 }
 

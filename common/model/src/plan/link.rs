@@ -24,22 +24,6 @@ pub struct NewLink {
     pub kind: LinkKind,
 }
 
-impl NewLink {
-    /// The name by which a rollback finds the link, made in `ns`, and the namespace to look in. A veth is found by its other
-    /// end, which is on the host, where the container can neither rename nor move it.
-    pub const fn found_by(&self, ns: Ns) -> (Ns, &IfName) {
-        match &self.kind {
-            LinkKind::Veth { peer } => (peer.ns, &peer.name),
-            LinkKind::Bridge { .. }
-            | LinkKind::Dummy
-            | LinkKind::Ifb
-            | LinkKind::Vrf { .. }
-            | LinkKind::Tap { .. }
-            | LinkKind::Child { .. } => (ns, &self.name),
-        }
-    }
-}
-
 /// The kind of a link, with the settings for its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkKind {

@@ -101,9 +101,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
     match step {
         Step::CreateLink { ns, link } => {
             let made = create(kernel, space, spaces, link)?;
-            let (ns, name) = link.found_by(*ns);
-            let index = kernel.present(&spaces(ns)?, name.as_str())?.link.index;
-            return Ok(made.then_some(Step::RemoveLinkByIndex { ns, index }));
+            return Ok(made.then(|| Step::RemoveLink { ns: *ns, name: link.name.clone() }));
         }
         Step::RemoveLink { name, .. } => {
             if let Some(index) = kernel.find_mut(space, name.as_str()).map(|entry| entry.link.index) {

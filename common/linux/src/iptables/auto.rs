@@ -78,6 +78,18 @@ impl AutoIptables {
         self.kernel.connection().expire();
     }
 
+    /// The programs make a missing table and its own chains when they list one.
+    fn list_by_programs(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+        let listed = self.programs.list(family, table, chain);
+        self.expire();
+        listed
+    }
+
     fn commit_by_programs(&mut self, batch: &Batch) -> Result<(), BatchError> {
         let done = self.programs.commit(batch);
         self.expire();
@@ -167,7 +179,7 @@ impl Iptables for AutoIptables {
         match self.has_lost_programs(family, table).then(|| self.list_without_programs(family, table, chain)).flatten()
         {
             Some(rules) => Ok(rules),
-            None => self.programs.list(family, table, chain),
+            None => self.list_by_programs(family, table, chain),
         }
     }
 

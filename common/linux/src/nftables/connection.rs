@@ -90,14 +90,20 @@ impl NftConnection {
         Ok(self.table(&chain.table)?.and_then(|table| table.index(chain, decode)))
     }
 
-    /// A table in its current state, if tables are kept.
+    /// A table in its current state, if tables are kept, and nothing changes while it is read.
     fn table(&mut self, table: &TableId) -> Result<Option<&mut TableSnapshot>, Cause> {
-        let Some(snapshots) = &self.snapshots else { return Ok(None) };
-        if snapshots.state().is_none() {
-            self.generation()?;
+        if self.snapshots.is_none() {
+            return Ok(None);
         }
+        let state = self.state()?;
         if self.snapshots.as_mut().is_some_and(|snapshots| snapshots.table(table).is_none()) {
-            let read = self.read_table(table)?;
+            let read = match self.read_table(table) {
+                Err(Cause::Interrupted) => return Ok(None),
+                read => read?,
+            };
+            if self.generation()? != state {
+                return Ok(None);
+            }
             if let Some(snapshots) = &mut self.snapshots {
                 snapshots.keep(table.clone(), read);
             }

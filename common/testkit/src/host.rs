@@ -231,7 +231,10 @@ impl Host for FakeHost {
                 None => Vec::new(),
             },
             LinkQuery::ChildOf { master, kind } => self.kernel.children(&space, master, kind),
-            LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
+            LinkQuery::PeerOf(link) => {
+                let other = self.space(if ns == Ns::Host { Ns::Container } else { Ns::Host })?;
+                self.kernel.peer_of(&space, (&other, link))
+            }
         })
     }
 

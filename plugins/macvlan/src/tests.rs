@@ -179,7 +179,7 @@ fn the_link_goes_before_its_address_when_add_fails() {
     let mut host = machine();
     host.fail_at(12);
     caller().add(&Macvlan, &mut host).expect_err("the route");
-    assert_eq!(host.applied()[12], "container: link del index 4");
+    assert_eq!(host.applied()[12], "container: link del index 2");
     assert_eq!(host.delegated(), ["static ADD", "static DEL"]);
 }
 

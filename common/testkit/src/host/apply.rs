@@ -225,11 +225,11 @@ fn relocate(kernel: &mut Kernel, space: &Space, to: &Space, moved: &LinkMove) ->
         return refuse(format!("{} belongs to its namespace", moved.name));
     }
     kernel.relocate(space, to, &before.name, &moved.new_name);
-    let alias = Some(moved.alias.clone()).filter(|alias| !alias.is_empty());
-    kernel.present(to, moved.new_name.as_str())?.link.alias = alias;
+    let there = &mut kernel.present(to, moved.new_name.as_str())?.link;
+    there.alias = Some(moved.alias.clone()).filter(|alias| !alias.is_empty());
     Ok(Step::MoveLink(LinkMove {
         from: moved.to,
-        index: moved.index,
+        index: there.index,
         name: moved.new_name.to_string(),
         to: moved.from,
         new_name: IfName::parse(&before.name).unwrap_or_else(|_| moved.new_name.clone()),

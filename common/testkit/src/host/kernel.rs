@@ -70,7 +70,8 @@ pub struct Kernel {
     entries: Vec<KernelLink>,
     containers: BTreeMap<String, FakeContainer>,
     pub parameters: BTreeMap<(Space, String), String>,
-    last_index: u32,
+    /// The index of the newest link, by namespace.
+    last_index: BTreeMap<Space, u32>,
     /// The namespaces that have a number, with their identities, by the number.
     numbers: Vec<(String, Space)>,
     /// The rules that steps have made, the first first.
@@ -85,7 +86,7 @@ impl Default for Kernel {
             entries: Vec::new(),
             containers: BTreeMap::new(),
             parameters: BTreeMap::new(),
-            last_index: 0,
+            last_index: BTreeMap::new(),
             numbers: Vec::new(),
             rules: Vec::new(),
             numbered: Vec::new(),
@@ -105,6 +106,7 @@ impl Kernel {
                     self.forget(&space, index);
                 }
                 self.parameters.retain(|(of, _), _| *of != space);
+                self.last_index.remove(&space);
             }
             FakeContainer::Present(_) | FakeContainer::Closed | FakeContainer::Unnamed
                 if self.entries(&space).next().is_none() =>
@@ -186,10 +188,19 @@ impl Kernel {
         }
     }
 
-    /// Adds a link under an index that no link of the machine has.
+    /// The next index of a namespace. As in the kernel, links of two namespaces may have the same one.
+    fn next_index(&mut self, space: &Space) -> u32 {
+        let last = self.last_index.get(space).copied().unwrap_or_default();
+        let is_free = |index: &u32| self.entries(space).all(|entry| entry.link.index != *index);
+        let next = (last + 1..).find(is_free).expect("few links");
+        self.last_index.insert(space.clone(), next);
+        next
+    }
+
+    /// Adds a link.
     pub fn add(&mut self, space: &Space, mut link: Link) -> u32 {
-        self.last_index += 1;
-        link.index = self.last_index;
+        let index = self.next_index(space);
+        link.index = index;
         self.entries.push(KernelLink {
             space: space.clone(),
             link,
@@ -204,7 +215,7 @@ impl Kernel {
             peer: None,
             parent: None,
         });
-        self.last_index
+        index
     }
 
     /// Makes two links the ends of one pair.
@@ -242,7 +253,7 @@ impl Kernel {
         gone.iter().for_each(|(space, index)| self.forget(space, *index));
     }
 
-    /// Moves a link; the other end of a veth knows it.
+    /// Moves a link, which keeps its index if that is free there. The other end of a veth and the children know it.
     pub fn relocate(&mut self, space: &Space, to: &Space, name: &str, new_name: &IfName) {
         let Some(at) = self.entries.iter().position(|entry| entry.space == *space && entry.link.name == name) else {
             return;
@@ -256,9 +267,14 @@ impl Kernel {
             (entry.link.up, entry.link.master, entry.port) = (false, None, None);
             (entry.addresses, entry.routes, entry.vlans) = (Vec::new(), Vec::new(), Vec::new());
         }
-        let own = (space.clone(), entry.link.index);
+        let (before, is_taken) = (entry.link.index, self.by_index_mut(to, entry.link.index).is_some());
+        entry.link.index = if is_taken { self.next_index(to) } else { before };
+        let own = (to.clone(), entry.link.index);
         if let Some(peer) = entry.peer.clone().and_then(|(space, index)| self.by_index_mut(&space, index)) {
-            peer.peer = Some((to.clone(), own.1));
+            (peer.link.peer, peer.peer) = (Some(own.1), Some(own.clone()));
+        }
+        for child in self.entries.iter_mut().filter(|child| child.parent == Some((space.clone(), before))) {
+            (child.link.peer, child.parent) = (Some(own.1), Some(own.clone()));
         }
         self.entries.push(entry);
     }
@@ -311,11 +327,10 @@ impl Kernel {
         found.map(|entry| Link { oper_state: self.oper_state(entry), ..entry.link.clone() }).collect()
     }
 
-    /// The other end of a veth, if it is in this namespace and the one end in another.
-    pub fn peer_of(&self, space: &Space, link: &Link) -> Vec<Link> {
-        let leads_here =
-            |entry: &&KernelLink| entry.peer.as_ref().is_some_and(|peer| peer.0 != *space && peer.1 == link.index);
-        let found = self.entries(space).filter(leads_here).find(|entry| link.peer == Some(entry.link.index));
+    /// The other end of a veth, if it is in this namespace and the one end in that other.
+    pub fn peer_of(&self, space: &Space, (other, link): (&Space, &Link)) -> Vec<Link> {
+        let leads_there = |entry: &&KernelLink| entry.peer == Some((other.clone(), link.index));
+        let found = self.entries(space).filter(leads_there).find(|entry| link.peer == Some(entry.link.index));
         found.map(|entry| entry.link.clone()).into_iter().collect()
     }
 

@@ -51,6 +51,24 @@ fn a_veth_has_two_ends_that_come_up_and_go_together() {
 }
 
 #[test]
+fn first_links_of_two_namespaces_have_the_same_index_and_a_moved_one_gets_another() {
+    const OTHER: &str = "/run/netns/c2";
+    let mut host = host();
+    host.apply(&veth("eth0", "veth1")).expect("made");
+    host.set_container(OTHER, FakeContainer::Present(None));
+    host.enter(OTHER).expect("entered");
+    host.apply(&veth("eth1", "veth2")).expect("made");
+    assert_eq!(link(&mut host, Ns::Container, "eth1").map(|link| link.index), Some(2));
+    host.enter(NETNS).expect("entered");
+    assert_eq!(link(&mut host, Ns::Container, "eth0").map(|link| link.index), Some(2));
+    host.move_on("eth0", OTHER);
+    host.enter(OTHER).expect("entered");
+    let moved = link(&mut host, Ns::Container, "eth0").map(|link| link.index);
+    let far = link(&mut host, Ns::Host, "veth1").expect("there");
+    assert_eq!((moved, far.peer), (Some(3), moved));
+}
+
+#[test]
 fn a_step_that_is_refused_changes_nothing() {
     let mut host = host();
     host.apply(&veth("eth0", "veth1")).expect("made");

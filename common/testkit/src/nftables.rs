@@ -26,6 +26,7 @@ pub struct FakeNftables {
     generation: u32,
     failing: Option<usize>,
     interference: Vec<(usize, Transaction)>,
+    reload: Option<usize>,
     absent: bool,
     commits: usize,
     scripts: usize,
@@ -59,6 +60,11 @@ impl FakeNftables {
         self.interference.push((number, transaction));
     }
 
+    /// Lets someone else load all tables again just before the transaction of this number: handles start again at 1.
+    pub const fn reload_before_commit(&mut self, number: usize) {
+        self.reload = Some(number);
+    }
+
     /// The number of transactions that were tried.
     pub const fn commits(&self) -> usize {
         self.commits
@@ -77,6 +83,12 @@ impl FakeNftables {
     /// The number of chains and sets that were read.
     pub const fn lists(&self) -> usize {
         self.lists
+    }
+
+    fn load_again(&mut self) {
+        let rules = self.tables.iter_mut().flat_map(|table| &mut table.chains).flat_map(|chain| &mut chain.rules);
+        self.handles = rules.zip(1..).map(|((handle, _), number)| *handle = number).count() as u64;
+        self.generation += 1;
     }
 
     fn apply(&mut self, transaction: &Transaction) -> Result<(), String> {
@@ -236,6 +248,9 @@ impl Nftables for FakeNftables {
         let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
         self.interference = later;
         due.iter().try_for_each(|(_, other): &(usize, Transaction)| self.apply(other)).map_err(refused)?;
+        if self.reload == Some(self.commits) {
+            self.load_again();
+        }
         if transaction.since.is_some_and(|Generation(since)| since != self.generation) {
             return Err(refused("there has been a change".to_owned()));
         }

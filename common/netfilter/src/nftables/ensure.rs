@@ -3,8 +3,8 @@
 //! Another program may change something between the reading and the transaction. If a rule or chain that was read is
 //! deleted, the kernel refuses the transaction, and everything is read again. If a chain is filled in between, it is
 //! not filled twice, since the transaction empties it first. A rule that is added to the rules of others could be
-//! added twice. Such a transaction is bound to the generation that was read: the kernel refuses it if anything has
-//! changed since.
+//! added twice, and a handle could be another rule's after the tables have been loaded again. Such a transaction is
+//! bound to the generation that was read: the kernel refuses it if anything has changed since.
 
 use std::collections::HashSet;
 
@@ -30,12 +30,17 @@ use crate::undo::ReplacementUndo;
 /// # Errors
 /// Then nothing was changed.
 pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftUndo>, NftablesError> {
-    let mut attempt = 1;
+    let (mut attempt, mut is_bound) = (1, want.adds_to_others());
     loop {
-        let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
+        let generation = if is_bound { Some(nftables.generation()?) } else { None };
         let seen = observe(nftables, want)?;
         let TransactionDraft { mut transaction, added, replaced, adds_to_others } = TransactionDraft::new(want, &seen);
-        transaction.since = generation.filter(|_| adds_to_others);
+        let deletes = transaction.deletes_by_handle();
+        if deletes && !is_bound {
+            is_bound = true;
+            continue;
+        }
+        transaction.since = generation.filter(|_| adds_to_others || (deletes && attempt < ATTEMPTS));
         if transaction.ops.is_empty() {
             return Ok(None);
         }

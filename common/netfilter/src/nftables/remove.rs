@@ -1,4 +1,7 @@
 //! Ensures that rules do not exist: finds them, and deletes them in one transaction.
+//!
+//! When another program loads the tables again, handles start again at 1. So the transaction is bound to the generation
+//! in which the handles were read; otherwise it could delete the rule of another container.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +22,10 @@ pub(super) const ATTEMPTS: usize = 20;
 pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NftablesError> {
     let mut attempt = 1;
     loop {
-        let transaction = Transaction::from(deletion(nftables, unwanted)?);
+        let generation = nftables.generation()?;
+        let mut transaction = Transaction::from(deletion(nftables, unwanted)?);
+        // Other programs that never pause do not keep the rules of a removed container.
+        transaction.since = Some(generation).filter(|_| transaction.deletes_by_handle() && attempt < ATTEMPTS);
         if transaction.ops.is_empty() {
             return Ok(());
         }

@@ -55,6 +55,11 @@ impl Transaction {
         self.ops.iter().any(|op| op.added_rule().is_some_and(NftRule::has_words))
     }
 
+    /// Whether it deletes rules, which it names by their handles.
+    pub fn deletes_by_handle(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, NftChange::DeleteRule(..)))
+    }
+
     /// The input of `nft -f`.
     ///
     /// # Errors

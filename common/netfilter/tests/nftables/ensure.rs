@@ -192,6 +192,19 @@ fn a_stale_rule_that_someone_else_deletes_first_is_no_failure() {
 }
 
 #[test]
+fn a_stale_rule_is_not_mistaken_for_the_one_with_its_handle_after_others_have_loaded_the_tables_again() {
+    let mut fake = FakeNftables::new();
+    for id in ["a", "b", "c", "d", "e", "f"] {
+        ensure(&mut fake, &want(id, &[1], ExistingRules::Replace)).expect("ensured");
+    }
+    let rules = fake.list(&table().chain("open")).expect("listed").expect("there");
+    fake.commit(&Transaction::from(vec![NftChange::DeleteRule(table().chain("open"), rules[0].handle)])).expect("done");
+    fake.reload_before_commit(fake.commits() + 1);
+    ensure(&mut fake, &want("b", &[2], ExistingRules::Replace)).expect("ensured");
+    assert!(fake.dump().matches(", x").count() == 5 && fake.dump().contains("f, x"), "{}", fake.dump());
+}
+
+#[test]
 fn a_failure_is_reported_and_nothing_is_changed() {
     let mut fake = FakeNftables::new();
     fake.fail_commit(1);

@@ -94,3 +94,22 @@ fn a_chain_that_a_foreign_rule_leads_to_is_reported() {
     assert_eq!(cni_core::error::Failure::details(&error), "delete chain bridge nat a2: in use");
     assert_eq!(fake.dump(), before);
 }
+
+#[test]
+fn a_handle_never_deletes_the_rule_that_has_it_after_others_have_loaded_the_tables_again() {
+    let (mut fake, shared) = (FakeNftables::new(), table().chain("PREROUTING"));
+    let mut ops = vec![
+        NftChange::AddTable(NftTable { id: table(), comment: None }),
+        NftChange::AddChain(NftChain::regular(shared.clone())),
+    ];
+    ops.extend(["x", "y", "z"].map(|id| rule(&shared, Verdict::Drop, id)));
+    fake.commit(&Transaction::from(ops)).expect("a host");
+    let only = |id| {
+        let which = RuleSelection::Tagged(RuleTag::Exactly(NftComment::cut(id)));
+        NftRemoval { rules: vec![UnwantedNftRules { chain: shared.clone(), which }], ..NftRemoval::default() }
+    };
+    remove(&mut fake, &only("x")).expect("removed");
+    fake.reload_before_commit(3);
+    remove(&mut fake, &only("y")).expect("removed");
+    assert!(fake.dump().contains("\"z\"") && !fake.dump().contains("\"y\""), "{}", fake.dump());
+}

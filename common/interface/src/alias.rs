@@ -75,6 +75,9 @@ pub fn may_name(alias: &str, at: &Attachment) -> bool {
 }
 
 fn is_cut_of(alias: &str, at: &Attachment) -> bool {
+    if alias.len() < CUT_LEN {
+        return false;
+    }
     let mut text = full(at);
     let is_long = text.len() > ALIAS_LEN;
     cut(&mut text, ALIAS_LEN);

@@ -146,6 +146,27 @@ impl RuleRemoval {
         Self { presence: RulesPresence::Known, ..self }
     }
 
+    /// The back end that holds the rules.
+    pub const fn backend(&self) -> Backend {
+        match self.rules {
+            UnwantedRules::Iptables(_) => Backend::Iptables,
+            UnwantedRules::Nftables(_) => Backend::Nftables,
+        }
+    }
+
+    /// Takes in another removal, so that one change of a table of iptables does both. Returns whether that is possible: not
+    /// where both remove the same chain.
+    pub fn join(&mut self, other: &Self) -> bool {
+        let is_joined = match (&mut self.rules, &other.rules) {
+            (UnwantedRules::Iptables(rules), UnwantedRules::Iptables(other)) => rules.join(other),
+            (UnwantedRules::Iptables(_) | UnwantedRules::Nftables(_), _) => false,
+        };
+        if is_joined {
+            self.presence = RulesPresence::Possible;
+        }
+        is_joined
+    }
+
     /// Ensures that the rules do not exist. Absence is success; rules of others stay. An absent back end is success
     /// too, unless the rules are known to have been made there; if some were expected there, a warning is logged.
     pub fn remove(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {

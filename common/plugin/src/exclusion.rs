@@ -3,8 +3,8 @@
 //! CNI runtimes call the plugins of an attachment one after the other, but the administrator may call `repair` at any
 //! time. It must not restore a rule that DEL has just removed, since no other DEL would follow. So:
 //!
-//! - ADD, DEL, `repair` and `gc` of the tool lock the attachment; GC and `repair` lock the network. `repair` holds the
-//!   locks of several attachments, so only one `repair` works at a time: otherwise two could wait for each other.
+//! - ADD, DEL, `repair` and `gc` of the tool lock the attachment; GC and `repair` lock the network. `repair` and `gc` hold the
+//!   locks of several attachments, so only one of them does so at a time: otherwise two could wait for each other.
 //! - Before DEL removes the rules of an interface that still exists, it marks the attachment. `repair` skips marked
 //!   attachments and those without an interface, and looks again at its end.
 //! - The mark is removed with the interface, or by the next ADD. If a plugin of another project removes the interface,
@@ -58,10 +58,15 @@ pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
     }
 }
 
+/// Begins to lock several attachments: no other process does.
+pub fn begin_several(host: &mut dyn Host) -> Result<(), Error> {
+    host.lock(&LockName::several())
+}
+
 /// Begins the repair of an attachment: neither ADD nor DEL works on it, nor GC on its network, and nothing else is repaired by
 /// another process.
 pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    host.lock(&LockName::repair())?;
+    begin_several(host)?;
     begin_gc(&at.network, host)?;
     host.lock(&LockName::attachment(at))
 }

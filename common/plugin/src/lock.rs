@@ -27,8 +27,8 @@ impl LockName {
         Self(network.to_string())
     }
 
-    /// The lock of `repair`, for all networks.
-    pub fn repair() -> Self {
+    /// The lock of a process that locks several attachments, `repair` or `gc`.
+    pub fn several() -> Self {
         Self("repair\0".to_owned())
     }
 

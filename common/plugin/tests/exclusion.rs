@@ -84,7 +84,7 @@ fn everything_holds_the_lock_of_what_it_works_on() {
     begin_repair(&ours, &mut host).expect("free");
     begin_add(Share::Nothing, &ours, &mut host);
     let (attachment, network) = (LockName::attachment(&ours), LockName::network(&ours.network));
-    let expected = [&attachment, &attachment, &network, &LockName::repair(), &network, &attachment];
+    let expected = [&attachment, &attachment, &network, &LockName::several(), &network, &attachment];
     assert_eq!(host.locks().iter().collect::<Vec<_>>(), expected);
 }
 

@@ -87,6 +87,32 @@ fn a_container_from_before_goes_and_the_one_that_has_its_address_now_stays() {
     assert_eq!((cached(), rules(before), rules(state(&sandbox))), (2, 0, 4));
 }
 
+/// The rules of all of them are removed in one change of each table.
+#[test]
+fn of_many_that_are_gone_everything_goes_but_what_somebody_else_has_by_now() {
+    let sandbox = host();
+    let stays = PublishedContainer::add(&sandbox, "stays", 8080);
+    let before = state(&sandbox);
+    for (name, port) in [("one", 8081), ("two", 8082), ("three", 8083), ("four", 8084)] {
+        PublishedContainer::add(&sandbox, name, port);
+        lose(&sandbox, name);
+    }
+    // The heir gets the address of `two`, and its port.
+    sandbox.sh(&format!("rm {LEASES}/172.26.64.4"));
+    fs::write(format!("{LEASES}/last_reserved_ip.0"), "172.26.64.3").expect("write a file");
+    let heir = PublishedContainer::add(&sandbox, "heir", 8082);
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    for one in [&stays, &heir] {
+        one.tool.check(&one.container).expect_success();
+    }
+    let rules =
+        |address: &str| state(&sandbox).iter().filter(|line| line.contains("-A ") && line.contains(address)).count();
+    assert_eq!((cached(), ["172.26.64.3", "172.26.64.5", "172.26.64.6"].map(rules)), (2, [0; 3]));
+    assert!(rules("172.26.64.4") > 0);
+    heir.tool.del(&heir.container).expect_success();
+    assert_eq!(before, state(&sandbox));
+}
+
 /// A list may have plugins of others, which want to know of the end as well.
 #[test]
 fn plugins_of_others_are_called_too_and_one_that_fails_keeps_the_entry() {

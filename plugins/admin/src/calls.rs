@@ -14,10 +14,12 @@ use cni_core::request::{Call, Environment, Request};
 use cni_linux::delegate::DELEGATIONS;
 use cni_linux::host::LinuxHost;
 use cni_linux::process;
+use cni_model::plan::Step;
 use cni_plugin::run::{Plugin, delete};
 use serde::Deserialize;
 
 use crate::cache::{Cached, PluginConfig};
+use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::life::neutral_request;
 
@@ -95,16 +97,36 @@ impl Caller {
     /// # Errors
     /// What has failed.
     pub fn delete(&mut self, cached: &Cached, config: &PluginConfig) -> Result<(), String> {
-        let (environment, stdin) = cached.deletion(config, &self.folders.0);
         match cni_builtin::plugin(&config.kind) {
             Some(plugin) => {
-                let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
-                let call = Call::parse("DEL", Environment::new(own)).map_err(|error| error_line(&error))?;
-                let request = call.with_config(stdin, plugin.versions()).map_err(|error| error_line(&error))?;
+                let request = self.request(cached, config, plugin).map_err(|error| error_line(&error))?;
                 self.delete_in_place(plugin, &request).map_err(|error| error_line(&error))
             }
-            None => self.start(&config.kind, &environment, &stdin),
+            None => {
+                let (environment, stdin) = cached.deletion(config, &self.folders.0);
+                self.start(&config.kind, &environment, &stdin)
+            }
         }
+    }
+
+    /// The steps of a DEL, none of which is carried out; none for a plugin of others.
+    ///
+    /// # Errors
+    /// What has failed. Steps before it are lost.
+    pub fn rehearse(&mut self, cached: &Cached, config: &PluginConfig) -> Result<Vec<Step>, Error> {
+        let Some(plugin) = cni_builtin::plugin(&config.kind) else { return Ok(Vec::new()) };
+        let request = self.request(cached, config, plugin)?;
+        let host = self.host()?;
+        host.next_request(&request);
+        let mut dry = DryRun::new(host);
+        plugin.del(&request, &mut dry)?;
+        Ok(dry.into_steps())
+    }
+
+    fn request(&self, cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
+        let (environment, stdin) = cached.deletion(config, &self.folders.0);
+        let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
+        Call::parse("DEL", Environment::new(own))?.with_config(stdin, plugin.versions())
     }
 
     /// A host on which something has failed is not used again; its locks are.
@@ -136,7 +158,10 @@ pub fn can_work_on(cached: &Cached, program: &str) -> bool {
 }
 
 fn host() -> Result<LinuxHost, Error> {
-    Ok(LinuxHost::new(&neutral_request()?)?.with_contained(cni_builtin::call_delegate).with_watched_veths())
+    Ok(LinuxHost::new(&neutral_request()?)?
+        .with_contained(cni_builtin::call_delegate)
+        .with_watched_veths()
+        .with_kept_tables())
 }
 
 fn in_full(error: &dyn std::error::Error) -> String {

@@ -17,7 +17,6 @@ use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::life::refusal;
 use crate::output::{FOUND, print};
-use crate::progress::Progress;
 use cni_linux::output::{complain, one_line};
 
 mod removal;
@@ -59,7 +58,7 @@ pub fn run(options: &GcOptions) -> ExitCode {
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
         match Remover::new(folders) {
-            Ok(mut remover) => remove_all(&candidates, &mut remover),
+            Ok(mut remover) => remover.remove_all(&candidates),
             Err(error) => return refused(&error_line(&error)),
         }
     } else {
@@ -68,15 +67,6 @@ pub fn run(options: &GcOptions) -> ExitCode {
     problems.iter().for_each(|problem| complain(&format!("cni-plugins gc: {problem}\n")));
     let text = if options.json { json_text(&candidates, &outcomes) } else { lines(&candidates, &outcomes) };
     status(&outcomes, !problems.is_empty(), print(&text))
-}
-
-fn remove_all(candidates: &[GcCandidate], remover: &mut Remover) -> Vec<RemovalOutcome> {
-    let mut progress = Progress::new(candidates.len());
-    let remove = |(done, one)| {
-        progress.show(done);
-        remover.remove(one)
-    };
-    candidates.iter().enumerate().map(remove).collect()
 }
 
 fn refused(problem: &str) -> ExitCode {

@@ -30,10 +30,10 @@ mod second_look;
 mod together;
 
 use crate::cache::Cached;
+use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
-use crate::without_rules::WithoutRules;
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -233,7 +233,7 @@ pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<Miss
     let case = Case::new(cached, file, &tools.calls)?;
     let mut host = LinuxHost::new(case.request())?;
     case.enter(&mut host)?;
-    let Missing { parts, mut failures } = case.look(&mut WithoutRules::new(&mut host));
+    let Missing { parts, mut failures } = case.look(&mut DryRun::without_rules(&mut host));
     match failures.pop() {
         Some(error) => Err(error.into()),
         None => Ok(parts.into_iter().map(|(_, part)| part).collect()),

@@ -6,7 +6,7 @@
 
 use super::{Ns, Plan, Step};
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::{Backend, Ruleset};
+use cni_netfilter::{Backend, RuleRemoval, Ruleset};
 
 impl Plan {
     /// A plan that makes these rules of some plans, in their order, and no more of them.
@@ -21,6 +21,18 @@ impl Plan {
         let mut plan = Self::default();
         joined.into_iter().for_each(|ruleset| plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset }));
         plan
+    }
+
+    /// The steps that remove the rules of iptables on the host that some steps remove, and do no more.
+    pub fn join_removals(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+        let mut joined: Vec<RuleRemoval> = Vec::new();
+        for step in steps {
+            let Step::RemoveRules { ns: Ns::Host, removal } = step else { continue };
+            if removal.backend() == Backend::Iptables && !joined.iter_mut().any(|one| one.join(&removal)) {
+                joined.push(removal);
+            }
+        }
+        joined.into_iter().map(Step::remove_rules).collect()
     }
 
     /// The plan without these rules.
@@ -58,7 +70,8 @@ mod tests {
     use cni_netfilter::RulePosition;
     use cni_netfilter::flows::{PortChange, UdpPort};
     use cni_netfilter::iptables::{
-        ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, OwnedChain, RulePlacement, SharedRule, Target,
+        ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, OwnedChain,
+        OwnedChainRef, RulePlacement, SharedRule, Target,
     };
 
     fn jump(from: &'static str, to: &'static str) -> IptablesRule {
@@ -113,9 +126,34 @@ mod tests {
     }
 
     #[test]
-    fn connections_to_be_forgotten_are_taken_out_and_the_other_steps_keep_their_order() {
+    fn rules_of_one_table_are_removed_at_once() {
+        let removal = |table, chain: &'static str| {
+            let chain = OwnedChainRef {
+                name: ChainName::fixed(chain),
+                parents: vec![ChainName::fixed("SHARED")],
+                jumps: JumpRemoval::All,
+            };
+            let rules = vec![jump("SHARED", "ANY")];
+            IptablesRemoval { family: Family::V4, table, chains: vec![chain], rules }
+        };
+        let [one, two] = ["ONE", "TWO"].map(|chain| removal(IptablesTable::Nat, chain));
+        let other = removal(IptablesTable::Filter, "ONE");
+        let both = IptablesRemoval { chains: [one.chains.clone(), two.chains.clone()].concat(), ..one.clone() };
+        let inside = Step::RemoveRules { ns: Ns::Container, removal: two.clone().into() };
+        let steps = [one.clone(), other.clone(), two, one.clone()].map(Step::remove_rules);
+        // The same chain twice: the second time it is gone.
+        let expected = [both, other, one].map(Step::remove_rules);
+        assert_eq!(Plan::join_removals(steps.into_iter().chain([inside, Step::ForgetFlows(stale())])), expected);
+    }
+
+    fn stale() -> StaleFlows {
         let port = UdpPort { host_ip: None, port: 53, target: ([10, 88, 0, 5], 53).into() };
-        let stale = StaleFlows::new(PortChange::Restored, [10, 88, 0, 5].into(), vec![port]).expect("a port");
+        StaleFlows::new(PortChange::Restored, [10, 88, 0, 5].into(), vec![port]).expect("a port")
+    }
+
+    #[test]
+    fn connections_to_be_forgotten_are_taken_out_and_the_other_steps_keep_their_order() {
+        let stale = stale();
         let mut whole = plan(&[ruleset(IptablesTable::Nat, "ONE")]);
         whole.shared(Step::ForgetFlows(stale.clone()));
         let [one, two] = ["ONE", "TWO"].map(|chain| ruleset(IptablesTable::Nat, chain));

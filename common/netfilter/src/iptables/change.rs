@@ -99,6 +99,20 @@ impl IptablesRuleset {
     }
 }
 
+impl IptablesRemoval {
+    /// Takes in another removal from the same table. Returns whether that is possible: not where both remove the same chain.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        let Self { family, table, chains, rules } = self;
+        let is_taken = |chain: &OwnedChainRef| chains.iter().any(|own| own.name == chain.name);
+        if (*family, *table) != (other.family, other.table) || other.chains.iter().any(is_taken) {
+            return false;
+        }
+        chains.extend_from_slice(&other.chains);
+        extend(rules, &other.rules);
+        true
+    }
+}
+
 /// Appends the elements that are missing.
 fn extend<T: Clone + PartialEq>(there: &mut Vec<T>, more: &[T]) {
     for one in more {

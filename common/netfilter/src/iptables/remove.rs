@@ -88,10 +88,16 @@ fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<B
     Ok(once.flat_map(|rule| std::iter::repeat_n(BatchLine::Delete(rule.clone()), places.copies(&rule))).collect())
 }
 
+/// Reads the chains that are to go, and those with rules that may jump to them: nothing jumps to a chain that does not exist.
 fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<SeenChains, IptablesError> {
     let IptablesRemoval { family, table, chains, rules } = unwanted;
-    let related = chains.iter().flat_map(|chain| chain.parents.iter().chain([&chain.name]));
-    SeenChains::observe(tables, *family, *table, related.chain(rules.iter().map(|rule| &rule.chain)))
+    let mut seen = SeenChains::observe(tables, *family, *table, chains.iter().map(|chain| &chain.name))?;
+    let (present, missing): (Vec<_>, Vec<_>) = chains.iter().partition(|chain| seen.exists(&chain.name));
+    let parents = present.iter().flat_map(|chain| &chain.parents);
+    let is_possible = |rule: &&IptablesRule| !missing.iter().any(|chain| rule.jumps_to(&chain.name));
+    let related = parents.chain(rules.iter().filter(is_possible).map(|rule| &rule.chain));
+    seen.extend(SeenChains::observe(tables, *family, *table, related)?);
+    Ok(seen)
 }
 
 /// The batch that removes everything unwanted that exists.

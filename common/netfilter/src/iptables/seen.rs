@@ -64,6 +64,11 @@ impl SeenChains {
         Ok(Self(seen))
     }
 
+    /// Adds the chains that others were read of.
+    pub(super) fn extend(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
     pub(super) fn exists(&self, chain: &ChainName) -> bool {
         self.chain(chain).is_some()
     }

@@ -3,11 +3,15 @@
 //! Between the search of the machine and the removal of the last candidate, a runtime may add an attachment of the same name. So
 //! each candidate is judged again under its lock, for which ADD waits, and before each DEL, since an ADD that has waited too long
 //! goes on without the lock.
+//!
+//! For every change of a table the kernel checks all of it, so the rules of many candidates are removed at once, before the
+//! DELs, which then find none.
 
 use std::time::{Duration, Instant};
 
 use crate::plugin_calls::{RunningCalls, WatchedCalls};
 use cni_core::error::Error;
+use cni_model::plan::Plan;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host as _;
@@ -19,9 +23,13 @@ use crate::calls::{Caller, PluginFolders, can_work_on};
 use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::Judge;
+use crate::progress::Progress;
 
 /// How long the lock is held before an ADD may have given up waiting for it, with a margin.
 const PATIENCE_OF_ADD: Duration = Duration::from_secs(9);
+
+/// How long several are locked before each is locked by itself. An ADD waits for ten seconds.
+const PATIENCE_TOGETHER: Duration = Duration::from_secs(3);
 
 /// An attachment that is left over, or may be.
 pub enum GcCandidate {
@@ -79,6 +87,11 @@ impl GcCandidate {
         }
     }
 
+    /// Whether no plugin of others is called, which may take long.
+    fn is_ours_alone(&self) -> bool {
+        self.cached().plugins.iter().all(|config| cni_builtin::plugin(&config.kind).is_some())
+    }
+
     /// Whether its file is unchanged since it was found.
     fn is_current(&self) -> Result<bool, String> {
         match self {
@@ -90,7 +103,10 @@ impl GcCandidate {
     }
 }
 
-/// Removes candidates, one after the other.
+/// So many are locked together: an ADD of the first of them may have to wait for the last.
+const MOST: usize = 64;
+
+/// Removes candidates.
 pub struct Remover {
     caller: Caller,
     judge: Judge,
@@ -104,24 +120,64 @@ impl Remover {
         Ok(Self { caller: Caller::new(folders)?, judge: Judge::new()?, calls: WatchedCalls::default() })
     }
 
-    /// Removes what is left of an attachment, if it is dead.
-    pub fn remove(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
+    /// Removes what is left of attachments, of those that are dead.
+    pub fn remove_all(&mut self, candidates: &[GcCandidate]) -> Vec<RemovalOutcome> {
+        let mut progress = Progress::new(candidates.len());
+        let mut outcomes = Vec::with_capacity(candidates.len());
+        let groups = candidates.chunk_by(|one, next| one.is_ours_alone() && next.is_ours_alone());
+        for group in groups.flat_map(|group| group.chunks(MOST)) {
+            let mut locked = Instant::now();
+            self.remove_rules(group);
+            for candidate in group {
+                progress.show(outcomes.len());
+                outcomes.push(self.remove(candidate, locked));
+                if locked.elapsed() > PATIENCE_TOGETHER {
+                    self.caller.release();
+                    locked = Instant::now();
+                }
+            }
+            self.caller.release();
+        }
+        outcomes
+    }
+
+    /// Removes the rules of iptables of several attachments at once. Their locks are held from now on. What fails here is
+    /// left to the DEL of each.
+    fn remove_rules(&mut self, group: &[GcCandidate]) {
+        if group.len() < 2 || self.caller.host().and_then(|host| exclusion::begin_several(host)).is_err() {
+            return;
+        }
+        let mut steps = Vec::new();
+        for candidate in group.iter().filter(|candidate| *candidate.life() == Life::Dead) {
+            let cached = candidate.cached();
+            let is_locked = self.caller.host().and_then(|host| exclusion::begin_removal(&cached.at, host)).is_ok();
+            if is_locked && self.changed(candidate).is_none() {
+                let plugins = cached.plugins.iter().rev();
+                steps.extend(plugins.filter_map(|config| self.caller.rehearse(cached, config).ok()).flatten());
+            }
+        }
+        for step in Plan::join_removals(steps) {
+            if let Err(error) = self.caller.host().and_then(|host| host.apply(&step)) {
+                log::debug!("the rules of each attachment are removed by its DEL: {}", error.in_full());
+            }
+        }
+    }
+
+    /// Removes what is left of an attachment, if it is dead; `locked` is the time since which it may be locked.
+    fn remove(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
         if let Life::Unknown(why) = candidate.life() {
             return RemovalOutcome::Unclear(why.clone());
         }
         let at = &candidate.cached().at;
-        let outcome = match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
-            Ok(()) => self.remove_locked(candidate),
+        match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
+            Ok(()) => self.remove_locked(candidate, locked),
             Err(error) => RemovalOutcome::Kept(format!("something works on it: {}", error_line(&error))),
-        };
-        self.caller.release();
-        outcome
+        }
     }
 
     /// The lock of the attachment is held. A plugin that fails does not keep the others. The runtime would try a DEL
     /// that has failed again, so the attachment stays known then.
-    fn remove_locked(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
-        let locked = Instant::now();
+    fn remove_locked(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
         if let Some(outcome) = self.changed(candidate) {
             return outcome;
         }

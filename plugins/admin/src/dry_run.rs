@@ -1,5 +1,6 @@
-//! A host as it is, except that its packet filter has no rule: what a plugin finds missing there is all that it makes.
+//! A host on which a plugin decides and nothing happens: the steps are collected.
 
+use std::io;
 use std::net::IpAddr;
 
 use cni_core::error::Error;
@@ -26,15 +27,27 @@ use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
 use cni_plugin::routing::Routing;
 
-/// The host for questions. Nothing is changed through it.
-pub struct WithoutRules<'a> {
+/// The host for questions. Nothing is changed through it, and nothing is locked.
+pub struct DryRun<'a> {
     host: &'a mut dyn Host,
-    netfilter: NoRules,
+    netfilter: Option<NoRules>,
+    steps: Vec<Step>,
 }
 
-impl<'a> WithoutRules<'a> {
+impl<'a> DryRun<'a> {
+    /// The host as it is.
     pub fn new(host: &'a mut dyn Host) -> Self {
-        Self { host, netfilter: NoRules::default() }
+        Self { host, netfilter: None, steps: Vec::new() }
+    }
+
+    /// The host as it is, except that its packet filter has no rule: what a plugin finds missing there is all that it makes.
+    pub fn without_rules(host: &'a mut dyn Host) -> Self {
+        Self { netfilter: Some(NoRules::default()), ..Self::new(host) }
+    }
+
+    /// The steps that a plugin would have carried out.
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps
     }
 }
 
@@ -47,7 +60,7 @@ struct NoRules {
     generation: Option<Generation>,
 }
 
-impl Host for WithoutRules<'_> {
+impl Host for DryRun<'_> {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
         self.host.enter(path)
     }
@@ -84,32 +97,36 @@ impl Host for WithoutRules<'_> {
         self.host.files()
     }
 
-    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
-        self.host.lock(name)
+    fn lock(&mut self, _name: &LockName) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Which back ends there are is true of the host, since it decides which rules a plugin makes.
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
         let real = self.host.netfilter(ns)?;
+        let Some(empty) = &mut self.netfilter else { return Ok(real) };
         let installed = Family::ALL.into_iter().filter(|family| real.iptables().is_installed(*family)).collect();
-        self.netfilter = NoRules { installed, generation: real.nftables().generation().ok() };
-        Ok(&mut self.netfilter)
+        *empty = NoRules { installed, generation: real.nftables().generation().ok() };
+        Ok(empty)
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {
         self.host.firewalld()
     }
 
-    fn apply(&mut self, _step: &Step) -> Result<Option<Step>, Error> {
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        self.steps.push(step.clone());
         Ok(None)
     }
 
-    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
-        self.host.delegate(plugin, command, other)
+    /// Other plugins are not called: each would act on the real host.
+    fn delegate(&mut self, _plugin: &str, _command: Command, _other: Option<&Request>) -> Result<Vec<u8>, Error> {
+        Ok(Vec::new())
     }
 
-    fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
-        self.host.ask_daemon(call, patience)
+    fn ask_daemon(&mut self, call: &DaemonCall, _patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
+        let source = io::Error::new(io::ErrorKind::Unsupported, "no daemon is asked in a dry run");
+        Err(DaemonError::Absent { socket: call.socket.clone(), source })
     }
 
     fn random(&mut self) -> Result<[u8; 8], Error> {

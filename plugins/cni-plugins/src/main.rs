@@ -20,11 +20,11 @@ use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
+mod allocator;
 mod roles;
 
-/// The allocator. musl's own returns memory so early that the kernel must supply most of it again.
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: allocator::LockedHeap = allocator::LockedHeap::new();
 
 fn main() -> ExitCode {
     if let Err(error) = keep_ended_children() {

@@ -286,7 +286,7 @@ impl PluginConfig {
 
     /// What the plugin reads.
     fn input(&self) -> Vec<u8> {
-        Value::Object(self.keys.clone()).to_string().into_bytes()
+        serde_json::to_vec(&self.keys).unwrap_or_default()
     }
 
     /// Whether a key is `true`.

@@ -214,6 +214,13 @@ impl Iptables for AutoIptables {
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 
+    fn kept(&mut self, family: Family, table: IptablesTable, rules: &[&IptablesRule]) -> Option<bool> {
+        if !self.is_in_nftables(family) {
+            return None;
+        }
+        NativeIptables::new(self.kernel.connection()).kept(family, table, rules)
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
         let is_removal = batch.only_removes() && !batch.changes_nothing();
         let is_native =

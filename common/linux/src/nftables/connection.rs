@@ -81,7 +81,7 @@ impl NftConnection {
         Ok(rules)
     }
 
-    /// The index of a chain, if its table is kept and the chain is long.
+    /// The index of a chain, if its table is kept and the chain exists.
     pub(crate) fn index(
         &mut self,
         chain: &ChainId,

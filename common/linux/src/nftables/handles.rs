@@ -70,6 +70,11 @@ impl RuleHandles {
         self.is_write_only = true;
     }
 
+    /// Whether handles are looked up, and learned from listings.
+    pub(crate) const fn are_read(&self) -> bool {
+        !self.is_write_only
+    }
+
     /// Whether there may be links, so that the handles of new rules are of use.
     pub(crate) fn are_kept(&mut self) -> bool {
         self.directory().is_some()

@@ -58,6 +58,9 @@ impl NetlinkNftables {
 
     /// The selected rules, if they are selected by all that they say, and the kernel shows each at its remembered handle.
     fn remembered(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
+        if !self.connection.handles().are_read() {
+            return Ok(None);
+        }
         let rules: Option<Vec<&[NftRule]>> = meant.iter().map(RuleSelection::listed).collect();
         let rules = rules.map(|rules| rules.concat()).filter(|rules| (1..=FEW).contains(&rules.len()));
         let mut found = Vec::new();
@@ -86,6 +89,9 @@ impl NetlinkNftables {
         let length = listed.len();
         let mut found: Vec<ListedRule> = listed.into_iter().flatten().flatten().collect();
         found.retain(|rule| wanted.hold(family, rule));
+        if !self.connection.handles().are_read() {
+            return Ok(Some(found));
+        }
         let copies = |rule: &NftRule| {
             let copies = found.iter().filter(|found| found.is(rule));
             (rule.to_string(), copies.map(|found| found.handle).collect())

@@ -81,13 +81,13 @@ impl TableSnapshot {
         self.0.get(chain.name.as_str()).into_iter().flat_map(|chain| &chain.rules).map(Box::as_ref)
     }
 
-    /// The index of a long chain.
+    /// The index of a chain; `None` if it does not exist.
     pub(crate) fn index(
         &mut self,
         chain: &ChainId,
         decode: impl Fn(&[u8]) -> Option<NumberedRule>,
     ) -> Option<Rc<RuleIndex>> {
-        let chain = self.0.get_mut(chain.name.as_str()).filter(|chain| chain.rules.len() > LONG)?;
+        let chain = self.0.get_mut(chain.name.as_str())?;
         let read = || Rc::new(RuleIndex::of(chain.rules.iter().map(Box::as_ref), decode));
         Some(Rc::clone(chain.index.get_or_insert_with(read)))
     }
@@ -121,10 +121,16 @@ impl RuleIndex {
         self.length
     }
 
+    /// Whether a rule exists; `None` if it may be there in other words, or be one of an unknown kind.
+    pub(crate) fn holds(&self, rule: &IptablesRule) -> Option<bool> {
+        let is_certain = || self.undecoded.is_empty() && !rule.has_words();
+        if self.copies.contains_key(&rule.canonical()) { Some(true) } else { is_certain().then_some(false) }
+    }
+
     /// The copies of some rules with their positions; `None` if a rule of an unknown kind may be one of them.
     pub(crate) fn copies(&self, rules: &[&IptablesRule]) -> Option<Vec<(usize, NumberedRule)>> {
-        let prefilter = RulePrefilter::of_rules(rules);
-        if self.undecoded.iter().any(|message| prefilter.passes(message)) {
+        let may_be_one = |prefilter: RulePrefilter| self.undecoded.iter().any(|message| prefilter.passes(message));
+        if !self.undecoded.is_empty() && may_be_one(RulePrefilter::of_rules(rules)) {
             return None;
         }
         let mut found = Vec::new();
@@ -185,9 +191,8 @@ mod tests {
     #[test]
     fn all_copies_of_a_rule_are_found_in_their_order() {
         let mut snapshot = snapshot(LONG);
-        assert!(snapshot.index(&chain(), decode).is_none(), "a short chain has no index");
         snapshot.add_rule("C".to_owned(), (*b"D-3").into());
-        let index = snapshot.index(&chain(), decode).expect("a long one has");
+        let index = snapshot.index(&chain(), decode).expect("a chain");
         let found = index.copies(&[&rule(5), &rule(3), &rule(99), &rule(3)]).expect("all are decoded");
         assert_eq!(found, [(3, (103, rule(3))), (5, (105, rule(5))), (LONG, (103, rule(3)))]);
         assert_eq!(index.length(), LONG + 1);
@@ -197,8 +202,21 @@ mod tests {
     fn a_rule_of_an_unknown_kind_hides_those_that_it_may_be() {
         let mut snapshot = snapshot(LONG);
         snapshot.add_rule("C".to_owned(), (*b"xxx.D-3\0").into());
-        let index = snapshot.index(&chain(), decode).expect("a long chain");
+        let index = snapshot.index(&chain(), decode).expect("a chain");
         assert_eq!((index.copies(&[&rule(3)]), index.copies(&[&rule(5)]).map(|found| found.len())), (None, Some(1)));
+    }
+
+    #[test]
+    fn an_index_tells_what_exists_unless_a_rule_of_an_unknown_kind_may_be_it() {
+        let mut known = snapshot(2);
+        let index = known.index(&chain(), decode).expect("a chain");
+        assert_eq!((index.holds(&rule(1)), index.holds(&rule(3))), (Some(true), Some(false)));
+        let in_words = IptablesRule { target: Target::Raw(vec!["-j".to_owned(), "ODD".to_owned()]), ..rule(3) };
+        assert_eq!(index.holds(&in_words), None, "iptables may spell it otherwise");
+        let mut unknown = snapshot(2);
+        unknown.add_rule("C".to_owned(), (*b"xxx").into());
+        let index = unknown.index(&chain(), decode).expect("a chain");
+        assert_eq!((index.holds(&rule(1)), index.holds(&rule(3))), (Some(true), None));
     }
 
     #[test]

@@ -79,6 +79,9 @@ fn without_listed<'a>(
 }
 
 fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRule]) -> Result<bool, IptablesError> {
+    if let Some(held) = tables.kept(want.family, want.table, rules) {
+        return Ok(held);
+    }
     let ops = rules.iter().map(|&rule| BatchLine::Require(rule.clone())).collect();
     match tables.commit(&Batch { family: want.family, table: want.table, ops }) {
         Ok(()) => Ok(true),

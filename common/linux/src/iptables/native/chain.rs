@@ -73,6 +73,9 @@ pub(super) struct PartialListing {
 impl PartialListing {
     /// Remembers the handles of some rules.
     pub(super) fn remember(&self, connection: &mut NftConnection, id: &ChainId, rules: &[&IptablesRule]) {
+        if !connection.handles().are_read() {
+            return;
+        }
         let of = |rule: &&IptablesRule| {
             let canonical = rule.canonical();
             let copies = self.rules.iter().filter(|(_, (_, found))| *found == canonical);

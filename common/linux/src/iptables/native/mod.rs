@@ -20,7 +20,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered, partly_numbered, text};
 use cni_kernel::netlink::{Cause, RefusedChange};
-use cni_kernel::nftables::xt::NumberedRule;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 use draft::{BatchMessages, MessageDraft, NoMessages};
 
 /// The outcome of reading or changing the tables.
@@ -116,6 +116,18 @@ impl<'a> NativeIptables<'a> {
             }
             Err(reason) => Native::Fallback(reason),
         }
+    }
+
+    /// Whether all of some rules are in kept tables; `None` if tables are not kept, or cannot tell.
+    pub fn kept(&mut self, family: Family, table: IptablesTable, rules: &[&IptablesRule]) -> Option<bool> {
+        let mut known = true;
+        for rules in rules.chunk_by(|one, next| one.chain == next.chain) {
+            let chain = &rules.first()?.chain;
+            let id = chain_id(family, table, chain).ok()?;
+            let index = self.connection.index(&id, |payload| read_rule(family, chain, payload)).ok()??;
+            known &= rules.iter().try_fold(true, |all, rule| Some(all & index.holds(rule)?))?;
+        }
+        Some(known)
     }
 
     /// Carries out a batch.

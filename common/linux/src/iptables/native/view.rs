@@ -56,6 +56,9 @@ impl ChainView {
 
     /// The remembered handle of a rule, if the kernel still shows the rule.
     fn remembered(&mut self, connection: &mut NftConnection, rule: &IptablesRule) -> Result<Option<u64>, String> {
+        if !connection.handles().are_read() {
+            return Ok(None);
+        }
         self.asked += 1;
         let handle = connection.handles().find(&self.id, &text(rule));
         let Some(handle) = handle.filter(|handle| self.asked <= FEW && !self.is_deleted(*handle)) else {

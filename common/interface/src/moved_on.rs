@@ -101,7 +101,7 @@ impl<'a> ExpectedLink<'a> {
     }
 
     /// Removes the link from the namespace that it was moved to, and returns whether it was found. A link that was deleted is
-    /// success. Namespaces that this process cannot see are skipped.
+    /// success. Namespaces that this process cannot see are skipped. The same namespace is entered afterwards.
     ///
     /// # Errors
     /// If a namespace with links on the master cannot be entered, or the kernel refuses; all parts are tried.
@@ -115,7 +115,7 @@ impl<'a> ExpectedLink<'a> {
         let has_children = |view: &&NetnsView| view.links.iter().any(|link| self.is_on_master(link));
         let mut is_found = false;
         for view in views.iter().filter(has_children).filter(|view| view.identity != of_host) {
-            is_found |= removal.attempt(|host| self.remove_from(view, host)) == Some(true);
+            is_found |= removal.attempt(|host| host.elsewhere(|host| self.remove_from(view, host))) == Some(true);
         }
         removal.finish().map(|()| is_found)
     }

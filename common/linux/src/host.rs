@@ -192,6 +192,14 @@ impl NamespaceState for LinuxHost {
         Ok(self.socket(Ns::Host)?.peer_addresses(link)?)
     }
 
+    fn keep(&mut self) {
+        self.keep_container();
+    }
+
+    fn back(&mut self) {
+        self.container_back();
+    }
+
     fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
         let container = &self.side(Ns::Container)?.netns;
         let Ok(netns) = Netns::open(path) else { return Ok(false) };

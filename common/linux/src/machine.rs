@@ -82,6 +82,8 @@ pub struct LinuxHost {
     host: Side,
     /// The container's side, once it was entered, with its path as it was given.
     container: Option<(String, Side)>,
+    /// What is set aside while other namespaces are searched.
+    kept: Vec<Option<(String, Side)>>,
     /// The namespace that was last asked about, with its path, which may lead elsewhere when it is entered.
     asked: Option<(String, Netns)>,
     pub(crate) firewalld: SystemFirewalld,
@@ -112,6 +114,7 @@ impl LinuxHost {
             request: request.clone(),
             host: Side::current(Netns::own().map_err(HostError::OwnNetns)?),
             container: None,
+            kept: Vec::new(),
             asked: None,
             firewalld: SystemFirewalld::new(),
             records: RunRecords::default(),
@@ -201,6 +204,14 @@ impl LinuxHost {
         let side = Side::other(netns).map_err(|source| NetnsError::Failed { path: path.to_owned(), source })?;
         self.container = Some((path.to_owned(), side));
         Ok(())
+    }
+
+    pub(crate) fn keep_container(&mut self) {
+        self.kept.push(self.container.take());
+    }
+
+    pub(crate) fn container_back(&mut self) {
+        self.container = self.kept.pop().flatten();
     }
 
     /// Whether a path leads to the host's own namespace.

@@ -144,6 +144,14 @@ impl dyn Host + '_ {
         Ok(None)
     }
 
+    /// Does work that may enter other namespaces. Afterwards the same one is entered as before, even if the work fails.
+    pub fn elsewhere<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.namespaces().keep();
+        let done = work(self);
+        self.namespaces().back();
+        done
+    }
+
     /// Carries out the steps of a plan, up to the first that fails. It undoes nothing; the
     /// [`Journal`](crate::journal::Journal) does.
     pub fn carry_out(&mut self, plan: &Plan) -> Result<(), Error> {

@@ -16,6 +16,12 @@ pub trait NamespaceState {
     /// Whether a path leads to the container's namespace, which was entered. A path that cannot be opened does not.
     fn leads_to_container(&mut self, path: &str) -> Result<bool, Error>;
 
+    /// Sets the entered namespace aside, until [`NamespaceState::back`].
+    fn keep(&mut self);
+
+    /// Enters the namespace again that was set aside last, by its descriptor: its path may lead elsewhere by now.
+    fn back(&mut self);
+
     /// Gives the container's namespace a number in the host's, unless it has one, and returns it. A kernel that has no
     /// answer gives `None`.
     fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error>;

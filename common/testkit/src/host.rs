@@ -82,6 +82,7 @@ pub struct FakeHost {
     absent_kind: Option<&'static str>,
     absent_part: Option<RedirectPart>,
     entered: Option<Entered>,
+    kept: Vec<Option<Entered>>,
     ipam: FakeIpam,
     applied: Vec<String>,
     forgotten: Vec<String>,

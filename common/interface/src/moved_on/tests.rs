@@ -5,6 +5,7 @@ use cni_model::link::Address;
 use cni_model::plan::{ChildKind, IfPresent, IpvlanMode, LinkKind, MacvlanMode, MasterLink, NewLink};
 use cni_plugin::host::LinkQuery;
 use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::namespace_state::NamespaceState as _;
 use cni_testkit::{FakeContainer, FakeHost};
 
 use crate::fixtures::attachment;
@@ -106,7 +107,9 @@ fn a_child_is_removed_from_where_its_container_has_moved_it() {
             let mut host = host(&child);
             host.move_on("eth0", NESTED);
             give_address(&mut host, NESTED);
+            host.enter(NETNS).expect("entered");
             leftovers::remove_child(kind_of(&child), &request(netns), &mut host).expect("removed");
+            assert!(host.leads_to_container(NETNS).expect("asked"), "the search has returned");
             assert_eq!(nested_links(&mut host), 0, "{child} {netns:?}");
         }
     }

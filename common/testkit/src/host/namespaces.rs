@@ -17,6 +17,14 @@ impl NamespaceState for FakeHost {
         Ok(self.kernel.identity(&space))
     }
 
+    fn keep(&mut self) {
+        self.kept.push(self.entered.take());
+    }
+
+    fn back(&mut self) {
+        self.entered = self.kept.pop().flatten();
+    }
+
     fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
         let space = self.space(Ns::Container)?;
         Ok(self.kernel.number(&space).map(|value| NamespaceNumber { value, is_unique: true }))

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -95,6 +96,17 @@ pub struct PluginConfig {
     /// The plugin.
     pub kind: String,
     keys: Map<String, Value>,
+    /// The result of ADD, the same for all plugins of the list.
+    result: Option<Arc<Value>>,
+}
+
+/// What a plugin reads.
+#[derive(Serialize)]
+struct PluginInput<'a> {
+    #[serde(flatten)]
+    keys: &'a Map<String, Value>,
+    #[serde(rename = "prevResult", skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Value>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +173,7 @@ impl Cached {
         let mut plugins = self.plugins.clone();
         for config in &mut plugins {
             config.keys.retain(|key, _| !["prevResult", "runtimeConfig", "args"].contains(&key.as_str()));
+            config.result = None;
         }
         Self::unremembered(at, plugins)
     }
@@ -170,7 +183,7 @@ impl Cached {
         let config = |kind: &str| {
             let keys = [("cniVersion", "1.0.0"), ("name", at.network.as_str()), ("type", kind)];
             let keys = keys.map(|(key, value)| (key.to_owned(), Value::from(value)));
-            PluginConfig { kind: kind.to_owned(), keys: keys.into_iter().collect() }
+            PluginConfig { kind: kind.to_owned(), keys: keys.into_iter().collect(), result: None }
         };
         let plugins = kinds.into_iter().map(config).collect();
         Self::unremembered(at, plugins)
@@ -279,14 +292,17 @@ impl PluginConfig {
     pub fn delegate(&self, composed: &str) -> Result<Self, CacheError> {
         let mut keys: Map<String, Value> = serde_json::from_str(composed).map_err(CacheError::Config)?;
         let kind = keys.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
+        if self.result.is_some() {
+            keys.remove("prevResult");
+        }
         let own = ["name", "cniVersion", "prevResult"].into_iter();
         keys.extend(own.filter_map(|key| Some((key.to_owned(), self.keys.get(key)?.clone()))));
-        Ok(Self { kind, keys })
+        Ok(Self { kind, keys, result: self.result.clone() })
     }
 
     /// What the plugin reads.
     fn input(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.keys).unwrap_or_default()
+        serde_json::to_vec(&PluginInput { keys: &self.keys, result: self.result.as_deref() }).unwrap_or_default()
     }
 
     /// Whether a key is `true`.
@@ -369,14 +385,17 @@ fn plugin_configs(config: NetworkConfig, keys: &Keys) -> Result<Vec<PluginConfig
     let NetworkConfig { cni_version, plugins, others } = config;
     let version = keys.version_in_result().map(str::to_owned).or(cni_version).unwrap_or_default();
     let plugins = plugins.unwrap_or_else(|| vec![others]);
+    let result = keys.result.clone().map(Arc::new);
     let filled = |mut plugin: Map<String, Value>| {
         let kind = plugin.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
         let runtime_config = runtime_config(&plugin, keys.capability_args.as_ref())?;
         plugin.insert("name".to_owned(), keys.network_name.clone().into());
         plugin.insert("cniVersion".to_owned(), version.clone().into());
         plugin.extend(runtime_config.map(|runtime| ("runtimeConfig".to_owned(), Value::Object(runtime))));
-        plugin.extend(keys.result.clone().map(|result| ("prevResult".to_owned(), result)));
-        Ok(PluginConfig { kind, keys: plugin })
+        if result.is_some() {
+            plugin.remove("prevResult");
+        }
+        Ok(PluginConfig { kind, keys: plugin, result: result.clone() })
     };
     plugins.into_iter().map(filled).collect()
 }

@@ -22,9 +22,12 @@ use crate::cache::Cached;
 use crate::calls::can_work_on;
 
 /// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
-/// `repair` itself. With 100 ms at least, rules stayed behind after one of some 20 rounds of
+/// `repair` takes longer for each attachment. With 100 ms at least, rules stayed behind after one of some 20 rounds of
 /// `conformance/tests/host/parallel` on a machine with ten times as many processes as processors.
 const BETWEEN_PLUGINS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(2);
+
+/// The pause is so many times what one attachment has taken.
+const PAUSE_RATIO: u32 = 50;
 
 /// How long is waited for a DEL to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,7 +48,7 @@ pub fn look_again(
     taken: Duration,
     mut tell: impl FnMut(&RestoredRules, RepairOutcome),
 ) {
-    let (started, pause) = (Instant::now(), taken.clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end()));
+    let (started, pause) = (Instant::now(), pause(taken, watched.len()));
     while !watched.is_empty() {
         thread::sleep(pause);
         let running = RunningCalls::observe();
@@ -64,6 +67,12 @@ pub fn look_again(
         }
         watched = going;
     }
+}
+
+/// The pause after a repair that has taken so long for so many attachments.
+fn pause(taken: Duration, attachments: usize) -> Duration {
+    let each = taken / u32::try_from(attachments.max(1)).unwrap_or(u32::MAX);
+    each.saturating_mul(PAUSE_RATIO).clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end())
 }
 
 impl RestoredRules {
@@ -103,4 +112,22 @@ impl RestoredRules {
 enum Removed {
     Nothing,
     Rules,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_is_long_where_the_machine_is_slow_and_not_where_there_is_much_to_do() {
+        let millis = Duration::from_millis;
+        for (taken, attachments, want) in [
+            (millis(3), 1, millis(500)),
+            (millis(4500), 1500, millis(500)),
+            (millis(900), 30, millis(1500)),
+            (millis(5000), 0, millis(2000)),
+        ] {
+            assert_eq!(pause(taken, attachments), want, "{taken:?} for {attachments}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 
 /// So many attachments are repaired together: a DEL of the first of them may have to wait for the last.
-pub const MOST: usize = 128;
+pub const MOST: usize = 256;
 
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
 pub fn repair_together(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<RepairOutcome> {

@@ -129,7 +129,7 @@ build_static() {
 # folders are called.
 build_static_for() {
     local flags
-    flags="$(renamed_folders) -C target-feature=+crt-static -C link-arg=-Wl,--build-id=none"
+    flags="$(renamed_folders) -C target-feature=+crt-static -C relocation-model=static -C link-arg=-Wl,--build-id=none"
     (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-}$flags" \
         cargo build --quiet --release --locked --package cni-plugins --target "$1" >&2) || return
     printf '%s\n' "$TARGET/$1/release/cni-plugins"

@@ -53,7 +53,7 @@ impl Command {
     }
 }
 
-/// The environment of the process. A variable with an empty value counts as unset.
+/// The environment of the process: its variables whose names begin with `CNI_`. One with an empty value counts as unset.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, Value>);
 
@@ -65,14 +65,16 @@ struct Value {
 }
 
 impl Environment {
-    /// Takes the variables of the process.
+    /// Takes the variables of the process that concern it.
     pub fn new<T: Into<OsString>>(variables: impl IntoIterator<Item = (T, T)>) -> Self {
-        let text = |bytes: &OsString| bytes.to_string_lossy().into_owned();
+        let text = |bytes: OsString| bytes.into_string().unwrap_or_else(|bytes| bytes.to_string_lossy().into_owned());
         let variable = |(name, bytes): (T, T)| {
-            let bytes = bytes.into();
-            (text(&name.into()), Value { text: text(&bytes), bytes })
+            let (name, bytes) = (name.into(), bytes.into());
+            name.as_encoded_bytes()
+                .starts_with(b"CNI_")
+                .then(|| (text(name), Value { text: text(bytes.clone()), bytes }))
         };
-        Self(variables.into_iter().map(variable).collect())
+        Self(variables.into_iter().filter_map(variable).collect())
     }
 
     /// The value of a variable, if it has one.

@@ -34,7 +34,7 @@ impl Process for ContainedProcess<'_> {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(LinuxHost::new(request)?.with_contained(self.contained)))
+        Ok(Box::new(LinuxHost::new(request).with_contained(self.contained)))
     }
 }
 

@@ -148,7 +148,7 @@ fn environment(command: Command, request: &Request) -> Environment {
 
 fn variables(command: Command, request: &Request) -> Vec<(String, OsString)> {
     let ours = ["CNI_COMMAND", DELEGATIONS];
-    let inherited = request.variables().filter(|(name, _)| name.starts_with("CNI_") && !ours.contains(name));
+    let inherited = request.variables().filter(|(name, _)| !ours.contains(name));
     let mut variables: Vec<_> = inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     variables.push(("CNI_COMMAND".to_owned(), command.as_str().into()));
     variables.push((DELEGATIONS.to_owned(), (delegations(request) + 1).to_string().into()));

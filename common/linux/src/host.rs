@@ -201,7 +201,7 @@ impl NamespaceState for LinuxHost {
     }
 
     fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
-        let container = &self.side(Ns::Container)?.netns;
+        let container = self.side(Ns::Container)?.netns().map_err(HostError::OwnNetns)?;
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
         Ok(container.is_same(&netns).map_err(HostError::OwnNetns)?)
     }

@@ -108,11 +108,11 @@ struct Survey {
 }
 
 impl LinuxHost {
-    /// Opens the host's side.
-    pub fn new(request: &Request) -> Result<Self, Error> {
-        Ok(Self {
+    /// Opens nothing yet.
+    pub fn new(request: &Request) -> Self {
+        Self {
             request: request.clone(),
-            host: Side::current(Netns::own().map_err(HostError::OwnNetns)?),
+            host: Side::current(),
             container: None,
             kept: Vec::new(),
             asked: None,
@@ -122,7 +122,7 @@ impl LinuxHost {
             contained: None,
             surveys: BTreeMap::new(),
             veths: None,
-        })
+        }
     }
 
     /// Serves another request from now on, over the same sockets: closing one waits for the kernel where rules have been
@@ -140,9 +140,10 @@ impl LinuxHost {
     }
 
     /// Opens everything again, under the held locks: nothing that has failed is used again.
-    pub fn reopened(self, request: &Request) -> Result<Self, Error> {
+    #[must_use]
+    pub fn reopened(self, request: &Request) -> Self {
         let Self { locks, contained, surveys, veths, .. } = self;
-        Ok(Self { locks, contained, surveys, veths, ..Self::new(request)? })
+        Self { locks, contained, surveys, veths, ..Self::new(request) }
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
@@ -216,8 +217,9 @@ impl LinuxHost {
 
     /// Whether a path leads to the host's own namespace.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
+        let own = self.host.netns().map_err(HostError::OwnNetns)?;
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
-        let is_own = self.host.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
+        let is_own = own.is_same(&netns).map_err(HostError::OwnNetns)?;
         self.asked = Some((path.to_owned(), netns));
         Ok(is_own)
     }
@@ -242,7 +244,8 @@ impl LinuxHost {
 
     /// Asks a daemon, which gets the container's namespace if the call says so.
     pub(crate) fn ask(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
-        let netns = self.container.as_ref().map(|(_, side)| &side.netns).filter(|_| call.with_netns);
+        let container = self.container.as_mut().filter(|_| call.with_netns);
+        let netns = container.and_then(|(_, side)| side.netns().ok());
         unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
     }
 
@@ -265,7 +268,7 @@ impl LinuxHost {
         ns: Ns,
         other: Option<Ns>,
     ) -> Result<(&mut Socket, Option<Rc<Netns>>), HostError> {
-        let netns = other.map(|other| self.side(other).map(|side| Rc::clone(&side.netns))).transpose()?;
+        let netns = other.map(|other| self.side(other)?.netns().cloned().map_err(HostError::OwnNetns)).transpose()?;
         Ok((self.socket(ns)?, netns))
     }
 }

@@ -12,7 +12,8 @@ use cni_kernel::netns::{Netns, NetnsScope};
 use crate::iptables::AutoIptables;
 
 pub(crate) struct Side {
-    pub(crate) netns: Rc<Netns>,
+    /// The host's is opened when it is needed first.
+    netns: Option<Rc<Netns>>,
     socket: Option<Socket>,
     netfilter: AutoIptables,
     scope: NetnsScope,
@@ -20,8 +21,8 @@ pub(crate) struct Side {
 
 impl Side {
     /// The side of the calling thread's namespace.
-    pub(crate) fn current(netns: Netns) -> Self {
-        Self::new(Rc::new(netns), None, NetnsScope::Current)
+    pub(crate) fn current() -> Self {
+        Self::new(None, None, NetnsScope::Current)
     }
 
     /// Opens the side of another namespace.
@@ -29,10 +30,10 @@ impl Side {
         let netns = Rc::new(netns);
         let socket = netns.inside(Socket::open)?;
         let socket = socket.map_err(|error| io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO)))?;
-        Ok(Self::new(Rc::clone(&netns), Some(socket), NetnsScope::Other(netns)))
+        Ok(Self::new(Some(Rc::clone(&netns)), Some(socket), NetnsScope::Other(netns)))
     }
 
-    fn new(netns: Rc<Netns>, socket: Option<Socket>, scope: NetnsScope) -> Self {
+    fn new(netns: Option<Rc<Netns>>, socket: Option<Socket>, scope: NetnsScope) -> Self {
         Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
     }
 
@@ -45,6 +46,13 @@ impl Side {
     pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
         self.netfilter.expire();
         &mut self.netfilter
+    }
+
+    pub(crate) fn netns(&mut self) -> io::Result<&Rc<Netns>> {
+        match &mut self.netns {
+            Some(netns) => Ok(netns),
+            none => Ok(none.insert(Rc::new(Netns::own()?))),
+        }
     }
 
     pub(crate) fn socket(&mut self) -> Result<&mut Socket, NetlinkError> {

@@ -21,7 +21,7 @@ const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
 
 fn host() -> LinuxHost {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host")
+    LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG))
 }
 
 fn run(command: &str) {

@@ -16,7 +16,7 @@ const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
 /// Moves the thread of the test into a new namespace, with the veth `d0` and the bridges `br0` and `br1` in it.
 fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host"));
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)));
     for (name, kind) in [("d0", veth()), ("br0", bridge()), ("br1", bridge())] {
         let undo = host.apply(&create(name, IfPresent::Refuse, kind)).expect("a link");
         assert_eq!(undo.map(|undo| undo.to_string()), Some(format!("host: link del {name}")));
@@ -54,14 +54,13 @@ fn d0(host: &mut dyn Host) -> Link {
 #[test]
 fn the_watched_veths_of_the_host_are_those_that_there_are() {
     drop(host());
-    let mut watching = LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host").with_watched_veths();
+    let mut watching = LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).with_watched_veths();
     let mut listed = || {
         let found = watching.links(Ns::Host, LinkQuery::Kind("veth")).expect("an answer");
         found.into_iter().map(|link| (link.name, link.alias)).collect::<Vec<_>>()
     };
     let of = |name: &str, alias: Option<&str>| (name.to_owned(), alias.map(str::to_owned));
-    let mut other: Box<dyn Host> =
-        Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("another host"));
+    let mut other: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)));
     for _ in 0..2 {
         assert_eq!(listed(), [of("d1", None), of("d0", None)]);
     }

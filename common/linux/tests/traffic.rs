@@ -18,7 +18,7 @@ const FAST: Shaper = Shaper { rate: 5_000_000_000, limit: 137_500_000, buffer: 3
 /// Moves the thread of the test into a new namespace, with the veth `d0` and the ifbs `i0` and `i1` in it.
 fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host"));
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)));
     let peer = VethPeer { ns: Ns::Host, name: name("d1"), mac: "02:00:00:00:00:03".parse().expect("a MAC address") };
     for (new, kind) in [("d0", LinkKind::Veth { peer }), ("i0", LinkKind::Ifb), ("i1", LinkKind::Ifb)] {
         let link = NewLink { name: name(new), mac: None, mtu: None, if_present: IfPresent::Refuse, kind };

@@ -17,7 +17,7 @@ const NO_FILTERING: &str = "this kernel has no bridge VLAN filtering";
 /// Moves the thread of the test into a new namespace, with the bridge `br0` in it.
 fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host"));
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)));
     host.apply(&bridge("br0", false)).expect("a bridge");
     host
 }

@@ -70,7 +70,7 @@ pub struct Caller {
 
 impl Caller {
     /// # Errors
-    /// As [`LinuxHost::new`].
+    /// As [`neutral_request`].
     pub fn new(folders: PluginFolders) -> Result<Self, Error> {
         Ok(Self { folders, host: Some(host()?) })
     }
@@ -78,7 +78,7 @@ impl Caller {
     /// The host, which holds locks from one call to the next.
     ///
     /// # Errors
-    /// As [`LinuxHost::new`].
+    /// As [`neutral_request`].
     pub fn host(&mut self) -> Result<&mut LinuxHost, Error> {
         let host = match self.host.take() {
             Some(host) => host,
@@ -133,9 +133,8 @@ impl Caller {
     fn delete_in_place(&mut self, plugin: &dyn Plugin, request: &Request) -> Result<(), Error> {
         let host = self.host()?;
         host.next_request(request);
-        delete(plugin, request, host).or_else(|error| {
-            self.host = self.host.take().map(|host| host.reopened(request)).transpose()?;
-            Err(error)
+        delete(plugin, request, host).inspect_err(|_| {
+            self.host = self.host.take().map(|host| host.reopened(request));
         })
     }
 
@@ -158,7 +157,7 @@ pub fn can_work_on(cached: &Cached, program: &str) -> bool {
 }
 
 fn host() -> Result<LinuxHost, Error> {
-    Ok(LinuxHost::new(&neutral_request()?)?
+    Ok(LinuxHost::new(&neutral_request()?)
         .with_contained(cni_builtin::call_delegate)
         .with_watched_veths()
         .with_kept_tables())

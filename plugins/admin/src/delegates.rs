@@ -33,6 +33,6 @@ fn delegates(config: &PluginConfig) -> bool {
 
 fn called(cached: &Cached, config: &PluginConfig) -> Result<Option<PluginConfig>, Error> {
     let request = cached.question(config, &Flannel)?;
-    let composed = delegate_of(&request, &mut LinuxHost::new(&request)?)?;
+    let composed = delegate_of(&request, &mut LinuxHost::new(&request))?;
     Ok(composed.map(|composed| config.delegate(&composed.text())).transpose()?)
 }

@@ -46,7 +46,7 @@ pub fn neutral_request() -> Result<Request, Error> {
 /// # Errors
 /// When the records cannot be listed.
 pub fn refusal() -> Result<Option<&'static str>, Error> {
-    let mut host = LinuxHost::new(&neutral_request()?)?;
+    let mut host = LinuxHost::new(&neutral_request()?);
     Ok(host.has_records_elsewhere()?.then_some(ELSEWHERE))
 }
 
@@ -154,9 +154,9 @@ pub struct Judge {
 
 impl Judge {
     /// # Errors
-    /// As [`LinuxHost::new`].
+    /// As [`neutral_request`].
     pub fn new() -> Result<Self, Error> {
-        Ok(Self { host: LinuxHost::new(&neutral_request()?)?, living: Living::default(), survey: None })
+        Ok(Self { host: LinuxHost::new(&neutral_request()?), living: Living::default(), survey: None })
     }
 
     /// Judges all attachments of the cache.

@@ -127,7 +127,7 @@ fn within_reach(mut cached: Cached) -> Cached {
 }
 
 fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
-    let mut host = LinuxHost::new(&neutral_request()?)?;
+    let mut host = LinuxHost::new(&neutral_request()?);
     match AttachmentRecord::read(&cached.at, host.records())? {
         Some(record) if record.life(&mut host) == Life::Alive => {
             host.namespaces().path_by_process(&record.namespace.identity)
@@ -206,7 +206,7 @@ impl Tools {
                 host.begin_request(request);
                 host
             }
-            None => LinuxHost::new(request)?.with_kept_tables(),
+            None => LinuxHost::new(request).with_kept_tables(),
         };
         let outcomes = work(&mut host);
         // Nothing of an attachment is kept.
@@ -231,7 +231,7 @@ pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcom
 /// The outcome, where there is nothing to look at, and the first failure.
 pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<MissingPart>, RepairOutcome> {
     let case = Case::new(cached, file, &tools.calls)?;
-    let mut host = LinuxHost::new(case.request())?;
+    let mut host = LinuxHost::new(case.request());
     case.enter(&mut host)?;
     let Missing { parts, mut failures } = case.look(&mut DryRun::without_rules(&mut host));
     match failures.pop() {

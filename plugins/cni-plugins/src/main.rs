@@ -79,25 +79,9 @@ fn report_panics() {
     }));
 }
 
-/// The process may have no more memory, or no more stack.
-#[derive(Debug, thiserror::Error)]
-#[error("the plugin ran out of memory")]
-struct OutOfMemory;
-
-impl Failure for OutOfMemory {
-    fn code(&self) -> Code {
-        Code::TryAgain
-    }
-
-    fn details(&self) -> String {
-        "what it had done is not undone; DEL removes it".to_owned()
-    }
-}
-
 /// A limit that ends the process otherwise is reported like any failure.
 fn report_limits() {
-    let text = error_text(&Error::from(OutOfMemory), Version::LATEST);
-    if let Err(error) = answer::answer_aborts(text).and_then(|()| answer::survive_file_limit()) {
+    if let Err(error) = answer::answer_aborts().and_then(|()| answer::survive_file_limit()) {
         ThisProcess.write_stderr(&format!("limits of the process are not reported: {error}\n"));
     }
 }
@@ -123,6 +107,6 @@ impl Process for ThisProcess {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(LinuxHost::new(request)?.with_contained(cni_builtin::call_delegate)))
+        Ok(Box::new(LinuxHost::new(request).with_contained(cni_builtin::call_delegate)))
     }
 }

@@ -43,7 +43,7 @@ impl Process for OneRefusal<'_> {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(RefusingHost::new(LinuxHost::new(request)?, self.refused)))
+        Ok(Box::new(RefusingHost::new(LinuxHost::new(request), self.refused)))
     }
 }
 

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_files::find_program;
 use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{
     Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
@@ -33,10 +33,17 @@ const NFT_FLAVOUR: &str = "xtables-nft-multi";
 pub struct AutoIptables {
     programs: RestoreIptables,
     kernel: NetlinkNftables,
-    /// Of each family that was asked for: whether the programs keep its tables in nf_tables.
-    in_nftables: BTreeMap<Family, bool>,
-    /// Of each family that was asked for: whether its programs are installed.
-    installed: BTreeMap<Family, bool>,
+    /// Of each family that was asked for: its programs.
+    found: BTreeMap<Family, Installed>,
+}
+
+/// The programs of a family, where they were looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Installed {
+    No,
+    Legacy,
+    /// They keep its tables in nf_tables.
+    Nftables,
 }
 
 impl AutoIptables {
@@ -64,7 +71,7 @@ impl AutoIptables {
     }
 
     const fn of(programs: RestoreIptables, kernel: NetlinkNftables) -> Self {
-        Self { programs, kernel, in_nftables: BTreeMap::new(), installed: BTreeMap::new() }
+        Self { programs, kernel, found: BTreeMap::new() }
     }
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
@@ -97,8 +104,8 @@ impl AutoIptables {
     }
 
     /// Whether the programs of a family are missing, so that only nf_tables can hold rules of this table.
-    fn has_lost_programs(&self, family: Family, table: IptablesTable) -> bool {
-        !self.programs.has(family) && !is_in_legacy_kernel(family, table, self.programs.scope())
+    fn has_lost_programs(&mut self, family: Family, table: IptablesTable) -> bool {
+        self.installed(family) == Installed::No && !is_in_legacy_kernel(family, table, self.programs.scope())
     }
 
     fn list_without_programs(
@@ -116,9 +123,15 @@ impl AutoIptables {
         }
     }
 
+    fn installed(&mut self, family: Family) -> Installed {
+        *self
+            .found
+            .entry(family)
+            .or_insert_with(|| self.programs.find(family).map_or(Installed::No, |file| flavour(&file)))
+    }
+
     fn is_in_nftables(&mut self, family: Family) -> bool {
-        let look = || is_in_nftables(&format!("{}-restore", family.iptables()), self.programs.path());
-        *self.in_nftables.entry(family).or_insert_with(look)
+        self.installed(family) == Installed::Nftables
     }
 }
 
@@ -139,10 +152,12 @@ fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope)
     }
 }
 
-/// Whether `path` leads to a program of the nf_tables flavour. A script in its place does not count.
-fn is_in_nftables(program: &str, path: &OsStr) -> bool {
-    let file = find_program(program, path).and_then(|file| fs::canonicalize(file).ok());
-    file.is_some_and(|file| file.file_name() == Some(OsStr::new(NFT_FLAVOUR)))
+/// The flavour of a program. A script in the place of one of the nf_tables flavour does not count.
+fn flavour(program: &Path) -> Installed {
+    match fs::canonicalize(program) {
+        Ok(file) if file.file_name() == Some(OsStr::new(NFT_FLAVOUR)) => Installed::Nftables,
+        Ok(_) | Err(_) => Installed::Legacy,
+    }
 }
 
 impl Default for AutoIptables {
@@ -246,7 +261,7 @@ impl Iptables for AutoIptables {
     }
 
     fn is_installed(&mut self, family: Family) -> bool {
-        *self.installed.entry(family).or_insert_with(|| self.programs.is_installed(family))
+        self.installed(family) != Installed::No
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

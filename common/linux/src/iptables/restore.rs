@@ -4,7 +4,8 @@
 //! cannot mean anything else.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cni_core::family::Family;
@@ -14,7 +15,7 @@ use cni_netfilter::iptables::{
     Target,
 };
 
-use cni_files::Lock;
+use cni_files::{Lock, find_program};
 
 use super::lock;
 use super::program::{Program, ProgramEnd};
@@ -65,19 +66,14 @@ impl RestoreIptables {
         Self { scope, ..self }
     }
 
-    /// Whether there is a program that changes rules of a family.
-    pub(super) fn has(&self, family: Family) -> bool {
-        Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
+    /// The program that changes rules of a family.
+    pub(super) fn find(&self, family: Family) -> Option<PathBuf> {
+        find_program(&format!("{}-restore", family.iptables()), &self.path)
     }
 
     /// The namespace in which the programs run.
     pub(super) const fn scope(&self) -> &NetnsScope {
         &self.scope
-    }
-
-    /// The directories in which the programs are looked for.
-    pub(super) fn path(&self) -> &OsStr {
-        &self.path
     }
 
     fn restore(&mut self, batch: &Batch) -> Result<ProgramEnd, IptablesError> {
@@ -150,7 +146,7 @@ impl Iptables for RestoreIptables {
     }
 
     fn is_installed(&mut self, family: Family) -> bool {
-        self.has(family)
+        self.find(family).is_some()
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

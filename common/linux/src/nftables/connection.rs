@@ -71,14 +71,19 @@ impl NftConnection {
         }
     }
 
-    /// The rules of a chain that exists; those for which `read` returns `None` are left out.
-    pub(crate) fn rules<T>(&mut self, chain: &ChainId, read: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<T>, Cause> {
+    /// The rules of a chain, `None` if it does not exist; those for which `read` returns `None` are left out. The kernel lists
+    /// no rules of a chain that does not exist.
+    pub(crate) fn rules<T>(
+        &mut self,
+        chain: &ChainId,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, Cause> {
         if let Some(table) = self.table(&chain.table)? {
-            return Ok(table.rules(chain).filter_map(read).collect());
+            return Ok(table.has_chain(chain).then(|| table.rules(chain).filter_map(read).collect()));
         }
         let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
         log::debug!("listed chain {chain}: {} rules", rules.len());
-        Ok(rules)
+        Ok((!rules.is_empty() || self.has_chain(chain)?).then_some(rules))
     }
 
     /// The index of a chain, if its table is kept and the chain exists.

@@ -76,16 +76,13 @@ impl NetlinkNftables {
 
     /// The selected rules from a listing of the chain; `None` if it does not exist. Others are passed over undecoded.
     fn select(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
-        if !self.connection.has_chain(chain)? {
-            return Ok(None);
-        }
         if meant.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(self.connection.has_chain(chain)?.then(Vec::new));
         }
         let (family, prefilter, wanted) =
             (chain.table.family, RulePrefilter::of_selections(meant), WantedRules::new(meant));
         let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| listing::read_rule(family, payload)));
-        let listed = self.connection.rules(chain, read)?;
+        let Some(listed) = self.connection.rules(chain, read)? else { return Ok(None) };
         let length = listed.len();
         let mut found: Vec<ListedRule> = listed.into_iter().flatten().flatten().collect();
         found.retain(|rule| wanted.hold(family, rule));
@@ -124,11 +121,8 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
-        if !self.connection.has_chain(chain).map_err(failed)? {
-            return Ok(None);
-        }
         let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
-        self.connection.rules(chain, read).map(Some).map_err(failed)
+        self.connection.rules(chain, read).map_err(failed)
     }
 
     fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {

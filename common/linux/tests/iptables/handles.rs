@@ -176,7 +176,7 @@ fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
     on(Flavour::Kept, |host| {
         fill(host);
         let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"net1","type":"firewall"}"#);
-        let mut machine = LinuxHost::new(&request).expect("a host").with_kept_tables();
+        let mut machine = LinuxHost::new(&request).with_kept_tables();
         let mut is_missing = |n| {
             let tables = machine.netfilter(Ns::Host).expect("the host's").iptables();
             missing(tables, &accept(host.family, n)).expect("looked").is_some()

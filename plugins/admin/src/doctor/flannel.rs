@@ -59,7 +59,7 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
 fn observe(config: Value, has_daemon: bool) -> Result<Option<FlannelFacts>, Error> {
     let Ok(request) = status::request(config, &Flannel) else { return Ok(None) };
     let Ok(config) = Config::load(&request) else { return Ok(None) };
-    let lease = SubnetLease::load(&config.subnet_file, &mut LinuxHost::new(&request)?);
+    let lease = SubnetLease::load(&config.subnet_file, &mut LinuxHost::new(&request));
     let composed = lease.as_ref().ok().and_then(|lease| DelegateConfig::new(&config, lease).ok());
     let bridge = composed.map_or(Ok(None), |composed| observe_bridge(&composed))?;
     Ok(Some(FlannelFacts { path: config.subnet_file, lease, bridge, has_daemon }))

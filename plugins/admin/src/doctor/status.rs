@@ -17,7 +17,7 @@ pub fn of(config: &Value) -> Option<Result<(), String>> {
 
 fn ask(plugin: &dyn Plugin, config: &Value) -> Result<(), Error> {
     let request = request(config.clone(), plugin)?;
-    plugin.status(&request, &mut LinuxHost::new(&request)?.with_contained(cni_builtin::call_delegate))
+    plugin.status(&request, &mut LinuxHost::new(&request).with_contained(cni_builtin::call_delegate))
 }
 
 /// A request for the host itself, with a configuration in the newest version of the protocol.

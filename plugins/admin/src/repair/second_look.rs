@@ -93,7 +93,7 @@ impl RestoredRules {
     fn remove(&self) -> Result<Removed, Error> {
         let deletions = RuleDeletions::new(&self.cached, &self.plugins)?;
         let Some(request) = deletions.request() else { return Ok(Removed::Nothing) };
-        let mut host = LinuxHost::new(request)?;
+        let mut host = LinuxHost::new(request);
         exclusion::begin_repair(&self.cached.at, &mut host)?;
         if self.is_kept(&mut host)? {
             return Ok(Removed::Nothing);

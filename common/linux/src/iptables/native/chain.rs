@@ -54,11 +54,9 @@ pub(super) fn numbered(
     id: &ChainId,
     chain: &ChainName,
 ) -> Result<Option<Vec<NumberedRule>>, String> {
-    if !exists(connection, id)? {
-        return Ok(None);
-    }
     let found = connection.rules(id, |payload| Some(read_rule(family, chain, payload)));
-    let rules: Option<Vec<NumberedRule>> = found.map_err(|cause| unreadable(id, &cause))?.into_iter().collect();
+    let Some(found) = found.map_err(|cause| unreadable(id, &cause))? else { return Ok(None) };
+    let rules: Option<Vec<NumberedRule>> = found.into_iter().collect();
     rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
 }
 
@@ -94,9 +92,6 @@ pub(super) fn partly_numbered(
     chain: &ChainName,
     rules: &[&IptablesRule],
 ) -> Result<PartialListing, String> {
-    if !exists(connection, id)? {
-        return Ok(PartialListing { length: 0, rules: Vec::new() });
-    }
     let unknown = || format!("chain {id} holds a rule of an unknown kind");
     let index = connection.index(id, |payload| read_rule(family, chain, payload));
     if let Some(index) = index.map_err(|cause| unreadable(id, &cause))? {
@@ -105,7 +100,7 @@ pub(super) fn partly_numbered(
     }
     let prefilter = RulePrefilter::of_rules(rules);
     let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| read_rule(family, chain, payload)));
-    let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?;
+    let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?.unwrap_or_default();
     let length = listed.len();
     let decoded = listed.into_iter().enumerate().filter_map(|(place, rule)| Some((place, rule?)));
     let rules: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();

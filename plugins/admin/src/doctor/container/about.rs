@@ -63,7 +63,7 @@ impl About {
             let about = AboutAttachment::of(&left.cached, &left.life, said_of_left(left), found);
             AboutAttachment { addresses: left.addresses(), ..about }
         });
-        let host = neutral_request().and_then(|request| LinuxHost::new(&request)?.records_directory());
+        let host = neutral_request().and_then(|request| LinuxHost::new(&request).records_directory());
         let folder = host.map_err(|error| error_line(&error))?;
         let records = records::of_container(container, &folder)
             .map_err(|error| format!("failed to list the records in {}: {error}", folder.display()))?;

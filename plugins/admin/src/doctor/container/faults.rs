@@ -115,7 +115,7 @@ fn check(cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<
     let needed = config.ipam().filter(|ipam| !ipam.is_empty()).unwrap_or(plugin.kind());
     let Some(folders) = folders.with(needed) else { return Ok(()) };
     let Ok(request) = cached.check(config, plugin, folders) else { return Ok(()) };
-    plugin.check(&request, &mut LinuxHost::new(&request)?.with_contained(call_delegate))
+    plugin.check(&request, &mut LinuxHost::new(&request).with_contained(call_delegate))
 }
 
 fn of_left(left: &Leftover) -> Finding {

@@ -14,7 +14,7 @@ pub struct ChainedHost {
     pub sandbox: Sandbox,
     plugin: &'static str,
     ifname: &'static str,
-    told: Value,
+    reported: Value,
 }
 
 impl ChainedHost {
@@ -22,7 +22,7 @@ impl ChainedHost {
     pub fn new(plugin: &'static str, id: &str) -> Self {
         let sandbox = Sandbox::new();
         let container = sandbox.container(id);
-        Self { container, sandbox, plugin, ifname: "eth0", told: json!({"cniVersion": "1.0.0"}) }
+        Self { container, sandbox, plugin, ifname: "eth0", reported: json!({"cniVersion": "1.0.0"}) }
     }
 
     /// Calls the plugin for another interface.
@@ -36,8 +36,8 @@ impl ChainedHost {
     /// # Panics If it is not an object.
     #[must_use]
     #[track_caller]
-    pub fn told(mut self, result: &Value) -> Self {
-        self.told = with(&self.told, result);
+    pub fn reported(mut self, result: &Value) -> Self {
+        self.reported = with(&self.reported, result);
         self
     }
 
@@ -57,7 +57,7 @@ impl ChainedHost {
 
     /// Prepares a call with these keys.
     pub fn call(&self, verb: Verb, keys: &Value) -> Invocation {
-        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": self.plugin, "prevResult": self.told});
+        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": self.plugin, "prevResult": self.reported});
         let call = Invocation::new(&self.sandbox, self.plugin, verb).container_id(self.container.name());
         call.ifname(self.ifname).netns(self.container.path()).config(&with(&config, keys))
     }
@@ -79,7 +79,7 @@ impl ChainedHost {
     #[track_caller]
     pub fn del_after(&self, loss: Loss, keys: &Value) -> Invocation {
         let mut request = Attachment::new(self.container.name(), &self.container).ifname(self.ifname);
-        request.result = Some(self.told.clone());
+        request.result = Some(self.reported.clone());
         let request = loss.strike(&self.container, request);
         let keys = if request.result.is_some() { keys.clone() } else { with(keys, &json!({"prevResult": null})) };
         self.call(Verb::Del, &keys).netns(&request.netns).args(&request.args)

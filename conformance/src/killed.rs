@@ -34,14 +34,14 @@ pub fn at_each_moment<H, B>(
             break;
         }
         let host = host();
-        let told = before(&host);
+        let reported = before(&host);
         let killed = add(&host).killed_after(whole * (round % rounds + 1) / (rounds + 1)).run();
         match killed.code() {
             None => hits += 1,
             Some(_) => whole = whole.min(killed.elapsed()),
         }
         sleep(REST);
-        then(&host, &told);
+        then(&host, &reported);
     }
     assert!(hits >= enough, "only {hits} processes were killed before they ended, of {rounds} that are asked for");
 }

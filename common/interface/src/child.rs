@@ -112,7 +112,7 @@ pub enum Addressing {
 pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let name = request.attachment()?.ifname;
     let mut plan = Plan::default();
-    let told = match addressing {
+    let reported = match addressing {
         Addressing::Network(network, settings) => {
             addressing::assign(&mut plan, &name, &network, Dad::Perform, settings);
             network.result
@@ -124,7 +124,7 @@ pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'
     };
     journal.apply(&plan)?;
     let link = verify::present(Ns::Container, &name, journal.host())?;
-    Ok(CniResult { interfaces: vec![described(&link, request.netns().unwrap_or_default())], ..told })
+    Ok(CniResult { interfaces: vec![described(&link, request.netns().unwrap_or_default())], ..reported })
 }
 
 /// CHECK of a child: asks the IPAM plugin, and compares the link with the result of ADD, and by `compare` with the
@@ -144,11 +144,11 @@ pub fn check(
     ipam::delegate(ipam, Command::Check, host)?;
     let result = verify::prev_result(request)?;
     let name = request.attachment()?.ifname;
-    let told = verify::told_interface(&result, &name, netns)?;
+    let reported = verify::interface_of_result(&result, &name, netns)?;
     let link = verify::present(Ns::Container, &name, host)?;
     verify::kind(&link, kind)?;
     compare(&link)?;
-    verify::mac(&link, told)?;
+    verify::mac(&link, reported)?;
     verify::up(Ns::Container, &link)?;
     verify::addresses(&result, &link, host)?;
     result.routes.iter().try_for_each(|route| verify::route(route, host))

@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn an_mtu_is_at_most_what_the_kernel_takes() {
-        for (told, want) in [(i64::MIN, None), (-5, None), (0, None), (1, Some(1)), (65535, Some(65535))] {
-            assert_eq!(mtu(told).expect("valid"), want);
+        for (reported, want) in [(i64::MIN, None), (-5, None), (0, None), (1, Some(1)), (65535, Some(65535))] {
+            assert_eq!(mtu(reported).expect("valid"), want);
         }
         let error = mtu(65536).expect_err("too much");
         let message = "invalid mtu 65536 (must be at most 65535)";

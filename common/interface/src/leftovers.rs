@@ -68,7 +68,7 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
     let owner = port.as_ref().map_or(LinkOwner::Unlabelled, |port| LinkOwner::of(port, at));
     Ok(match (owner, port) {
         (LinkOwner::This, Some(port)) => NamespaceVeth::Own(IfName::parse(&port.name)?),
-        (LinkOwner::Unlabelled, _) if veth::is_veth(link) && may_be_told(link, request, at, host)? => {
+        (LinkOwner::Unlabelled, _) if veth::is_veth(link) && may_be_in_result(link, request, at, host)? => {
             NamespaceVeth::Unlabelled(link.index)
         }
         (LinkOwner::This | LinkOwner::Another | LinkOwner::Unlabelled, _) => NamespaceVeth::None,
@@ -79,20 +79,20 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
 /// tuning restores the former one first, and the container may change it. Then the interface is another's if it has
 /// addresses, and none of them is in the result. Without addresses to compare it counts as the attachment's, unless the
 /// path of the namespace contains a process number: a name cannot lead to another container.
-fn may_be_told(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+fn may_be_in_result(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let result = request.prev_result().ok().flatten().unwrap_or_default();
     let mut inside = result.interfaces.iter().filter(|one| one.name == at.ifname.as_str() && !one.sandbox.is_empty());
-    let mac = inside.find_map(|one| verify::told_mac(one).ok());
+    let mac = inside.find_map(|one| verify::mac_of_result(one).ok());
     if mac.is_none_or(|mac| link.mac.as_ref() == Some(&mac)) {
         return Ok(true);
     }
-    let told: Vec<IpAddr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    let reported: Vec<IpAddr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
     let mut found = addresses_of(link, host)?;
     found.retain(is_global);
-    if told.is_empty() || found.is_empty() {
+    if reported.is_empty() || found.is_empty() {
         return Ok(!request.netns().unwrap_or_default().starts_with("/proc/"));
     }
-    Ok(found.iter().any(|address| told.contains(address)))
+    Ok(found.iter().any(|address| reported.contains(address)))
 }
 
 /// Link-local addresses are the kernel's, not the IPAM plugin's.
@@ -177,7 +177,7 @@ fn expected_link<'a>(
 pub enum ChildPlace {
     /// In the recorded namespace.
     Inside,
-    /// Not there: the container has deleted it or moved it on. Another link may be in its place.
+    /// The container has deleted it, or moved it to another namespace. Another link may be in its place.
     Elsewhere,
 }
 
@@ -192,7 +192,8 @@ fn remove_reached_child(
     let recorded = record.and_then(|record| record.link.as_ref());
     let is_ours = |link: &Link, host: &mut dyn Host| {
         let is_kind = link.kind.as_deref() == Some(kind);
-        Ok(is_kind && recorded.map_or_else(|| may_be_told(link, request, &at, host), |own| Ok(own.may_be(link)))?)
+        Ok(is_kind
+            && recorded.map_or_else(|| may_be_in_result(link, request, &at, host), |own| Ok(own.may_be(link)))?)
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));
     let mut was_moved = false;

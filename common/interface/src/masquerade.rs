@@ -124,13 +124,13 @@ fn configured(request: &Request) -> Option<Backend> {
 
 /// The addresses in `prevResult` and of the interface, except those that another one of the container has by now.
 fn own_addresses(request: &Request, at: &Attachment, sandbox: &NamespaceContents) -> Vec<IpAddr> {
-    let told = request.prev_result().unwrap_or_else(|error| {
+    let reported = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
         None
     });
-    let told = told.unwrap_or_default();
-    let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
-    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().copied()).filter(is_global).collect();
+    let reported = reported.unwrap_or_default();
+    let reported = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
+    let mut own: Vec<IpAddr> = reported.chain(sandbox.own.iter().copied()).filter(is_global).collect();
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();

@@ -32,7 +32,7 @@ pub enum VerifyError {
     },
     /// The result of ADD has no valid MAC address for an interface.
     #[error("invalid mac {mac:?} of interface {name} in prevResult")]
-    ToldMac {
+    InvalidMac {
         name: String,
         /// The address in `prevResult`.
         mac: String,
@@ -70,11 +70,11 @@ pub enum VerifyError {
         name: String,
     },
     /// The container's interface has another MAC address.
-    #[error("Interface {name} Mac {told} doesn't match container Mac: {found}")]
+    #[error("Interface {name} Mac {reported} doesn't match container Mac: {found}")]
     Mac {
         name: String,
         /// The address in `prevResult`.
-        told: String,
+        reported: String,
         /// The address found.
         found: String,
     },
@@ -107,7 +107,7 @@ pub enum VerifyError {
 impl Failure for VerifyError {
     fn code(&self) -> Code {
         match self {
-            Self::NoPrevResult | Self::NotInResult { .. } | Self::ToldMac { .. } => Code::InvalidConfig,
+            Self::NoPrevResult | Self::NotInResult { .. } | Self::InvalidMac { .. } => Code::InvalidConfig,
             Self::OtherSandbox { .. }
             | Self::Missing { .. }
             | Self::Kind { .. }
@@ -132,7 +132,11 @@ pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
 ///
 /// # Errors
 /// [`VerifyError::OtherSandbox`] when it is in another namespace, [`VerifyError::NotInResult`].
-pub fn told_interface<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> Result<&'a Interface, VerifyError> {
+pub fn interface_of_result<'a>(
+    result: &'a CniResult,
+    name: &IfName,
+    netns: &str,
+) -> Result<&'a Interface, VerifyError> {
     let named = |interface: &&Interface| interface.name == name.as_str();
     let inside = || result.interfaces.iter().filter(named).filter(|interface| !interface.sandbox.is_empty());
     match (inside().rfind(|interface| interface.sandbox == netns), inside().next_back()) {
@@ -143,8 +147,8 @@ pub fn told_interface<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> 
 }
 
 /// Requires that the result names an interface on the host.
-pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError> {
-    if result.interfaces.iter().any(|told| told.name == name.as_str() && told.sandbox.is_empty()) {
+pub fn require_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError> {
+    if result.interfaces.iter().any(|reported| reported.name == name.as_str() && reported.sandbox.is_empty()) {
         Ok(())
     } else {
         Err(VerifyError::NotInResult { name: name.to_string(), place: "on the host".to_owned() })
@@ -152,9 +156,9 @@ pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError
 }
 
 /// The MAC address of an interface in the result.
-pub fn told_mac(told: &Interface) -> Result<Mac, VerifyError> {
-    let (name, mac) = (told.name.clone(), told.mac.clone());
-    told.mac.parse().map_err(|source| VerifyError::ToldMac { name, mac, source })
+pub fn mac_of_result(reported: &Interface) -> Result<Mac, VerifyError> {
+    let (name, mac) = (reported.name.clone(), reported.mac.clone());
+    reported.mac.parse().map_err(|source| VerifyError::InvalidMac { name, mac, source })
 }
 
 /// A link that must exist.
@@ -177,12 +181,12 @@ pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
 }
 
 /// Requires that a link has the MAC address of the result, if the result has one.
-pub fn mac(link: &Link, told: &Interface) -> Result<(), VerifyError> {
+pub fn mac(link: &Link, reported: &Interface) -> Result<(), VerifyError> {
     let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-    if told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found) {
+    if reported.mac.is_empty() || reported.mac.eq_ignore_ascii_case(&found) {
         Ok(())
     } else {
-        Err(VerifyError::Mac { name: link.name.clone(), told: told.mac.clone(), found })
+        Err(VerifyError::Mac { name: link.name.clone(), reported: reported.mac.clone(), found })
     }
 }
 

@@ -18,7 +18,7 @@ const OF_AN_INTERFACE: [(Family, &str, [&str; 2]); 5] = [
     (Family::V6, "disable_ipv6", ["1", "0"]),
 ];
 
-fn assert_told(socket: &mut Socket, key: &Sysctl, values: [&str; 2]) {
+fn assert_reported(socket: &mut Socket, key: &Sysctl, values: [&str; 2]) {
     for value in values {
         fs::write(format!("/proc/sys/{}", key.path()), value).expect("written");
         assert_eq!(socket.parameter(key).as_deref(), Some(value), "{}", key.path());
@@ -33,10 +33,10 @@ fn netlink_tells_what_the_files_say() {
     let made = Command::new("ip").args(["link", "add", name.as_str(), "type", "bridge"]).status();
     assert!(made.expect("ip").success());
     for (family, parameter, values) in OF_AN_INTERFACE {
-        assert_told(&mut socket, &Sysctl::interface(family, &name, parameter), values);
+        assert_reported(&mut socket, &Sysctl::interface(family, &name, parameter), values);
     }
     for family in Family::ALL {
-        assert_told(&mut socket, &Sysctl::forwarding(family), ["1", "0"]);
+        assert_reported(&mut socket, &Sysctl::forwarding(family), ["1", "0"]);
     }
 }
 

@@ -168,8 +168,8 @@ pub fn is_delegate(request: &Request) -> bool {
 
 /// The number of plugins that have delegated, one to the next, up to this one.
 fn delegations(request: &Request) -> u32 {
-    let told = request.variables().find(|(name, _)| *name == DELEGATIONS);
-    told.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or_default()
+    let reported = request.variables().find(|(name, _)| *name == DELEGATIONS);
+    reported.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or_default()
 }
 
 /// The first regular file with the name, executable or not, as the reference chooses.

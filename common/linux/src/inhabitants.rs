@@ -117,8 +117,10 @@ fn paths_by_process() -> io::Result<Vec<String>> {
 
 fn is(path: &str, wanted: &str) -> bool {
     let Ok(netns) = Netns::open(path) else { return false };
-    let told = netns.inside(identity).map(|told| told.ok().flatten());
-    told.inspect_err(|error| log::debug!("{path}: {error}")).is_ok_and(|told| told.as_deref() == Some(wanted))
+    let reported = netns.inside(identity).map(|reported| reported.ok().flatten());
+    reported
+        .inspect_err(|error| log::debug!("{path}: {error}"))
+        .is_ok_and(|reported| reported.as_deref() == Some(wanted))
 }
 
 #[cfg(test)]

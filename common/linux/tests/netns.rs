@@ -33,7 +33,7 @@ fn run(command: &str) {
 /// Does something while there is a namespace with the address 192.0.2.9 at a path.
 fn with_container(work: impl FnOnce(&Path)) {
     thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let (done, until_done) = mpsc::channel::<()>();
         scope.spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace");
@@ -41,7 +41,7 @@ fn with_container(work: impl FnOnce(&Path)) {
             tell.send(format!("/proc/self/task/{}/ns/net", gettid())).expect("told");
             until_done.recv().expect_err("nothing is said");
         });
-        work(Path::new(&told.recv().expect("a path")));
+        work(Path::new(&reported.recv().expect("a path")));
         drop(done);
     });
 }

@@ -168,10 +168,10 @@ const NO_INDEX: u32 = 999_999;
 
 /// The path of a namespace that a thread keeps until the test ends.
 fn container() -> String {
-    let (told, path_of_thread) = std::sync::mpsc::channel();
+    let (reported, path_of_thread) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace");
-        told.send(format!("/proc/{}/task/{}/ns/net", std::process::id(), nix::unistd::gettid())).expect("told");
+        reported.send(format!("/proc/{}/task/{}/ns/net", std::process::id(), nix::unistd::gettid())).expect("told");
         std::thread::park();
     });
     path_of_thread.recv().expect("a namespace")

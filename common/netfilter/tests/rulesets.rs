@@ -100,8 +100,8 @@ fn rules_come_go_and_are_missed_whichever_engine_keeps_them() {
         (by_iptables(Family::V6), "ip6tables -t filter -A FORWARD -i cni0 -j ACCEPT"),
         (by_nftables(), "nft inet t c accept"),
     ] {
-        let told = ruleset.missing(&mut netfilter).expect("looked").map(|missing| missing.to_string());
-        assert_eq!(told.as_deref(), Some(missing));
+        let reported = ruleset.missing(&mut netfilter).expect("looked").map(|missing| missing.to_string());
+        assert_eq!(reported.as_deref(), Some(missing));
         let undo = ruleset.ensure(&mut netfilter).expect("made").expect("something was added");
         assert_eq!(ruleset.missing(&mut netfilter).expect("looked"), None);
         assert_eq!(ruleset.ensure(&mut netfilter).expect("there"), None);

@@ -18,9 +18,9 @@ const HANDLE: u64 = 7;
 /// the tables of the kernel it is the same rule. No text of a program makes go-cni swallow an error.
 pub fn run_text(input: &[u8]) -> Option<()> {
     let text = Documents::new(input).text();
-    let told = without_swallowed_phrases(&text);
-    assert!(!SWALLOWED.iter().any(|phrase| told.contains(phrase)), "{told:?}");
-    assert!(!told.contains('\n'), "{told:?}");
+    let reported = without_swallowed_phrases(&text);
+    assert!(!SWALLOWED.iter().any(|phrase| reported.contains(phrase)), "{reported:?}");
+    assert!(!reported.contains('\n'), "{reported:?}");
     text.lines().filter_map(IptablesRule::parse).for_each(|rule| assert_has_one_form(&rule));
     Some(())
 }

@@ -86,8 +86,8 @@ fn given(
         assert_eq!(leases.get(&name).map(Vec::as_slice), Some(content), "{name}");
     }
     if let Some(check) = life.request(FuzzContainer::Own, "CHECK", &life.config) {
-        let told = known(life.plugin.check(&check, host)).map_err(|error| error.in_full());
-        assert_eq!(told, Ok(()), "CHECK after ADD");
+        let reported = known(life.plugin.check(&check, host)).map_err(|error| error.in_full());
+        assert_eq!(reported, Ok(()), "CHECK after ADD");
     }
     if let Some(status) = life.request(FuzzContainer::Own, "STATUS", &life.config) {
         drop(known(life.plugin.status(&status, host)));

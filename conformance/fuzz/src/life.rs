@@ -175,11 +175,11 @@ impl TwoContainers {
         let before = host.state();
         let Some(added) = self.add(FuzzContainer::Own, host) else { return };
         let is_added = added.is_ok();
-        let told = match added {
+        let reported = match added {
             Err(error) => {
                 let text = error.in_full();
-                let is_told = text.contains("while undoing") && !self.says("while undoing");
-                assert!(!is_told, "{text}");
+                let is_reported = text.contains("while undoing") && !self.says("while undoing");
+                assert!(!is_reported, "{text}");
                 assert_same(&before, &host.state(), &format!("an ADD that failed: {text}"));
                 None
             }
@@ -189,7 +189,7 @@ impl TwoContainers {
             }
         };
         for _ in 0..2 {
-            if let Some(deleted) = told.as_ref().unwrap_or(self).del(FuzzContainer::Own, host) {
+            if let Some(deleted) = reported.as_ref().unwrap_or(self).del(FuzzContainer::Own, host) {
                 // One that cannot be read is refused both times.
                 assert!(deleted.is_ok() || !is_added, "DEL: {deleted:?}");
                 assert_same(&before, &host.state(), "DEL");
@@ -265,8 +265,8 @@ impl TwoContainers {
         assert_eq!(read.render(add.version).as_ref(), Ok(&text), "what is printed is read back");
         let config = with_prev_result(add.config(), &text);
         if let Some(request) = self.request(FuzzContainer::Own, "CHECK", &config) {
-            let told = known(self.plugin.check(&request, host)).map_err(|error| error.in_full());
-            assert_eq!(told, Ok(()), "CHECK after ADD");
+            let reported = known(self.plugin.check(&request, host)).map_err(|error| error.in_full());
+            assert_eq!(reported, Ok(()), "CHECK after ADD");
         }
         if let Some(request) = self.request(FuzzContainer::Own, "ADD", &config) {
             let missing = known(self.plugin.find_missing(&request, host));

@@ -18,13 +18,13 @@ const UNKNOWN: [u8; 8] = [8, 0, 0xf0, 0x3f, 1, 2, 3, 4];
 pub fn run(input: &[u8]) -> Option<()> {
     let [question, datagram @ ..] = input else { return None };
     let datagram = answered(datagram);
-    let told = ask(*question, datagram.clone());
+    let reported = ask(*question, datagram.clone());
     let extended = ask(*question, extended(&datagram, header_of(*question)));
     // A message that is too short for its own header may be long enough with the attribute.
-    if !told.contains("Malformed") {
-        assert_eq!(told, extended, "an attribute that nobody knows");
+    if !reported.contains("Malformed") {
+        assert_eq!(reported, extended, "an attribute that nobody knows");
     }
-    told.starts_with("Ok").then_some(())
+    reported.starts_with("Ok").then_some(())
 }
 
 /// How many questions there are.
@@ -44,21 +44,21 @@ fn ask(question: u8, datagram: Vec<u8>) -> String {
     let address = IpAddr::from([10, 1, 2, 3]);
     let (mut socket, _kernel) = played(&[datagram]);
     match question % QUESTIONS {
-        0 => told(socket.link("eth0")),
-        1 => told(socket.link_by_index(7)),
-        2 => told(socket.links_of_kind("veth")),
-        3 => told(sorted(socket.addresses(None, None))),
-        4 => told(socket.addresses(7, Some(Family::V6))),
-        5 => told(socket.routes(Family::V4, None)),
-        6 => told(socket.routes(Family::V6, Some(254))),
-        7 => told(socket.route_to(address)),
-        8 => told(socket.is_local(address)),
-        9 => told(socket.local_networks(Family::V4)),
-        _ => told(vlans(&mut socket)),
+        0 => reported(socket.link("eth0")),
+        1 => reported(socket.link_by_index(7)),
+        2 => reported(socket.links_of_kind("veth")),
+        3 => reported(sorted(socket.addresses(None, None))),
+        4 => reported(socket.addresses(7, Some(Family::V6))),
+        5 => reported(socket.routes(Family::V4, None)),
+        6 => reported(socket.routes(Family::V6, Some(254))),
+        7 => reported(socket.route_to(address)),
+        8 => reported(socket.is_local(address)),
+        9 => reported(socket.local_networks(Family::V4)),
+        _ => reported(vlans(&mut socket)),
     }
 }
 
-fn told<T: Debug>(answer: Result<T, NetlinkError>) -> String {
+fn reported<T: Debug>(answer: Result<T, NetlinkError>) -> String {
     if let Err(error) = &answer {
         assert!(!error.to_string().is_empty(), "{error:?}");
     }

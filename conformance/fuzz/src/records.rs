@@ -49,8 +49,8 @@ pub fn run(input: &[u8]) -> Option<()> {
     forge(&mut host, &texts);
     life.del(FuzzContainer::Own, &mut host);
     host.records.clear();
-    let told = life.del(FuzzContainer::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
-    assert_eq!(told, Some(Ok(())), "DEL");
+    let reported = life.del(FuzzContainer::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
+    assert_eq!(reported, Some(Ok(())), "DEL");
     // Of kernel parameters and of moved routes nothing but the record tells what they were.
     if !["sbr", "tuning"].contains(&plugin.kind()) {
         assert_same(&before, &without_records(&host), "DEL without records");

@@ -30,8 +30,9 @@ fn traffic_control(host: &Namespace) -> Vec<String> {
         if at(1) == "ingress" {
             let filters = host.sh(&format!("tc filter show dev {} ingress", at(4)));
             // The numbers of actions are the host's.
-            let told = filters.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("index "));
-            lines.extend(told.map(|line| format!("tc filter: {line}")));
+            let reported =
+                filters.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("index "));
+            lines.extend(reported.map(|line| format!("tc filter: {line}")));
         }
     }
     // Ends of veth pairs have random names here.

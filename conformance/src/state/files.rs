@@ -40,8 +40,8 @@ fn walk(folder: &Path, lines: &mut Vec<String>) {
         if about.is_file() {
             let bytes = fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
             let text = String::from_utf8_lossy(&bytes);
-            let told = if path.ends_with(INDEX_AGE) { text.split('\t').next().unwrap_or_default() } else { &text };
-            line.push_str(&format!(" {told:?}"));
+            let reported = if path.ends_with(INDEX_AGE) { text.split('\t').next().unwrap_or_default() } else { &text };
+            line.push_str(&format!(" {reported:?}"));
         }
         lines.push(line);
         if about.is_dir() {

@@ -167,7 +167,7 @@ fn other_network(sandbox: &Sandbox) -> Value {
 }
 
 #[track_caller]
-fn assert_told(done: &Outcome, names: &str) {
+fn assert_reported(done: &Outcome, names: &str) {
     assert_eq!(done.code(), Some(1), "{done}");
     assert!(done.stderr().starts_with("cni-plugins metrics: ") && done.stderr().contains(names), "{done}");
     assert_accepted(done.stdout());
@@ -181,7 +181,7 @@ fn a_network_that_cannot_be_read_keeps_no_other_from_being_shown() {
     fs::remove_dir_all("/run/cni/other").expect("remove the leases");
     fs::write("/run/cni/other", "").expect("write a file");
     let done = tool(&sandbox, &["metrics"]);
-    assert_told(&done, "network other: ");
+    assert_reported(&done, "network other: ");
     let range = r#"{network="nomad",range="172.26.64.1-172.26.79.254",family="ipv4"}"#;
     assert_values(
         done.stdout(),
@@ -206,7 +206,7 @@ fn words_of_users_break_no_line() {
     fs::write(file, entry.to_string()).expect("write the cache");
     fs::write("/var/lib/cni/results/\u{1b}[2J\n", "{").expect("write a file");
     let done = tool(&sandbox, &["metrics"]);
-    assert_told(&done, "results/\\u001b[2J");
+    assert_reported(&done, "results/\\u001b[2J");
     assert_values(done.stdout(), &[(r#"cni_host_ports{network="nomad",protocol="other"}"#, "1")]);
 }
 

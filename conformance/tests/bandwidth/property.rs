@@ -57,8 +57,8 @@ fn live((mut keys, name, before): Drawn) {
     before.iter().for_each(|line| drop(limited.sandbox.sh(line)));
     let before = limited.state();
     let inside = json!({"name": name, "sandbox": limited.container.path()});
-    let told = json!({"cniVersion": keys["cniVersion"], "interfaces": [{"name": "host1"}, inside]});
-    keys["prevResult"] = told;
+    let reported = json!({"cniVersion": keys["cniVersion"], "interfaces": [{"name": "host1"}, inside]});
+    keys["prevResult"] = reported;
     let call = |verb| limited.call(verb, &keys).ifname(name).run();
     call(Add).expect_success();
     call(Check).expect_success();

@@ -44,8 +44,8 @@ fn both_make_the_same_of_the_kernel() {
         let [theirs, ours] = [reference.clone(), binaries::under_test()].map(|folder| {
             let limited = Limited::new();
             let result = limited.call(Add, &keys).binaries(&folder).run().result();
-            let told = result["interfaces"][2]["name"].clone();
-            (seen(&limited), told, limited.links("ifb"))
+            let reported = result["interfaces"][2]["name"].clone();
+            (seen(&limited), reported, limited.links("ifb"))
         });
         assert_eq!(ours, theirs, "{keys}");
     }

@@ -33,7 +33,7 @@ impl Limited {
         behind.add_interface("net1", "host1", None);
         let interfaces =
             json!([{"name": "host0"}, behind.interface("eth0"), {"name": "host1"}, behind.interface("net1")]);
-        let limited = Self(behind.told(&json!({"interfaces": interfaces})));
+        let limited = Self(behind.reported(&json!({"interfaces": interfaces})));
         limited.note("host1", "net1");
         limited
     }
@@ -47,7 +47,7 @@ impl Limited {
         let behind = ChainedHost::new("bandwidth", "ctr1");
         behind.add_interface("eth0", "host0", None);
         let interfaces = json!({"interfaces": [{"name": "host0"}, behind.interface("eth0")]});
-        Self(behind.told(&interfaces))
+        Self(behind.reported(&interfaces))
     }
 
     /// All that the plugin can leave, on both sides.

@@ -57,7 +57,7 @@ pub fn install(lines: &str) {
 }
 
 /// Reads what the delegate wrote down: `calls`, `stdin` or `environment`.
-pub fn told_to_delegate(what: &str) -> String {
+pub fn given_to_delegate(what: &str) -> String {
     let path = Path::new(FOLDER).join(what);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::dhcp::setup::{Lan, Running, SOCKET, Server, list, until};
 
 /// An answer without the address of the interface, which is random.
-fn told(attachment: &Attachment) -> Value {
+fn reported(attachment: &Attachment) -> Value {
     let mut result = attachment.result.clone().expect("a result");
     result["interfaces"][0].as_object_mut().expect("an interface").remove("mac");
     result
@@ -25,7 +25,7 @@ fn both_answer_the_same_but_for_name_resolution() {
         let routes = "--dhcp-option=121,10.9.0.0/16,10.1.2.9";
         let mut lan = Lan::new(Server::Dnsmasq(&[options[0], options[1], routes]), list(&ipam));
         let (container, attachment) = lan.add("c1");
-        let mut ours = told(&attachment);
+        let mut ours = reported(&attachment);
         assert_eq!(ours["dns"], json!({"domain": "example.org"}));
         ours["dns"] = json!({});
         lan.del(&attachment);
@@ -35,7 +35,7 @@ fn both_answer_the_same_but_for_name_resolution() {
         let mut again = Attachment::new("c1", &container);
         let runtime = lan.runtime().binaries(&folder);
         runtime.add(&mut again).expect_success();
-        let mut theirs = told(&again);
+        let mut theirs = reported(&again);
         if theirs.get("dns").is_none() {
             theirs["dns"] = json!({});
         }

@@ -86,11 +86,11 @@ fn result(version: &str, mac: &str, sandbox: &str) -> Value {
 #[test]
 fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
     on_a_kernel_with(Feature::DummyLinks, || {
-        let told = json!({"nameservers": ["192.0.2.53"], "domain": "ipam"});
-        let rows = [(json!(null), told.clone()), (json!({"domain": "own"}), json!({"domain": "own"}))];
+        let reported = json!({"nameservers": ["192.0.2.53"], "domain": "ipam"});
+        let rows = [(json!(null), reported.clone()), (json!({"domain": "own"}), json!({"domain": "own"}))];
         for (own, want) in rows {
             let addresses = json!([{"address": "10.7.0.2/24"}]);
-            let mut list = super::with_ipam(json!({"type": "static", "addresses": addresses, "dns": told}));
+            let mut list = super::with_ipam(json!({"type": "static", "addresses": addresses, "dns": reported}));
             list["plugins"][0]["dns"] = own;
             let (_, attachment) = attach(&Sandbox::new(), &list, "c1");
             assert_eq!(attachment.result.expect("attached")["dns"], want);

@@ -39,14 +39,15 @@ fn each_version_of_the_result_tells_the_link_and_its_address() {
             list["cniVersion"] = json!(version);
             let (container, attachment) = machine.attach(&list, "c1");
             let mac = Network::observe(&container).link("eth0").expect("the link is there").mac.clone();
-            let mut told = attachment.result.clone().expect("a result");
-            let address = |told: &Value| told["address"].as_str().or(told["ip"].as_str()).map(str::to_owned);
-            let ip = if version < "0.3.0" { told["ip4"].take() } else { told["ips"][0].take() };
+            let mut reported = attachment.result.clone().expect("a result");
+            let address =
+                |reported: &Value| reported["address"].as_str().or(reported["ip"].as_str()).map(str::to_owned);
+            let ip = if version < "0.3.0" { reported["ip4"].take() } else { reported["ips"][0].take() };
             assert_eq!(address(&ip).as_deref().map(|text| text.starts_with("10.7.0.")), Some(true), "{version}: {ip}");
-            assert_eq!((&ip["gateway"], &told["cniVersion"]), (&json!("10.7.0.1"), &json!(version)));
+            assert_eq!((&ip["gateway"], &reported["cniVersion"]), (&json!("10.7.0.1"), &json!(version)));
             if version >= "0.3.0" {
                 let interfaces = json!([{"name": "eth0", "mac": mac, "sandbox": container.path()}]);
-                assert_eq!((&told["interfaces"], &ip["interface"]), (&interfaces, &json!(0)), "{version}");
+                assert_eq!((&reported["interfaces"], &ip["interface"]), (&interfaces, &json!(0)), "{version}");
             }
             machine.runtime(&list).del(&attachment).expect_success();
             container.remove();
@@ -58,10 +59,10 @@ fn each_version_of_the_result_tells_the_link_and_its_address() {
 #[test]
 fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
     on_kernels_with(KINDS, |kind| {
-        let told = json!({"nameservers": ["192.0.2.53"], "domain": "ipam"});
-        for (own, want) in [(json!(null), told.clone()), (json!({"domain": "own"}), json!({"domain": "own"}))] {
+        let reported = json!({"nameservers": ["192.0.2.53"], "domain": "ipam"});
+        for (own, want) in [(json!(null), reported.clone()), (json!({"domain": "own"}), json!({"domain": "own"}))] {
             let machine = MasterHost::new(kind);
-            let ipam = json!({"type": "static", "addresses": [{"address": "10.7.0.2/24"}], "dns": told});
+            let ipam = json!({"type": "static", "addresses": [{"address": "10.7.0.2/24"}], "dns": reported});
             let (_, attachment) = machine.attach(&machine.network(&json!({"ipam": ipam, "dns": own})), "c1");
             assert_eq!(attachment.result.expect("attached")["dns"], want);
         }

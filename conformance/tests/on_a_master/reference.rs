@@ -69,7 +69,7 @@ fn normal(text: &str) -> String {
 }
 
 /// A result without random values. v1.1.1 prints 1.0.0 with an empty `dns`.
-fn told(mut result: Value) -> Value {
+fn reported(mut result: Value) -> Value {
     result["interfaces"][0]["mac"] = json!("RANDOM");
     if result["dns"] == json!({}) {
         result.as_object_mut().expect("an object").remove("dns");
@@ -96,7 +96,7 @@ fn either_side_makes_the_same_and_takes_over_from_the_other() {
             let (theirs, said) = sides(&reference, &binaries::under_test()).live();
             let (ours, printed) = sides(&binaries::under_test(), &reference).live();
             assert_eq!(ours, theirs, "{keys}");
-            assert_eq!(told(printed), told(said), "{keys}");
+            assert_eq!(reported(printed), reported(said), "{keys}");
         }
     });
 }

@@ -144,8 +144,8 @@ fn odd_addresses_and_gateways_work() {
             ),
         ),
     ];
-    for_each(cases, |(addresses, told, want)| {
-        let host = ListHost::new(fixed(&addresses, &told));
+    for_each(cases, |(addresses, reported, want)| {
+        let host = ListHost::new(fixed(&addresses, &reported));
         let before = state(&host);
         let (container, attachment) = host.add("id1");
         let found = [routes(&container, "-4"), routes(&container, "-6")].concat();

@@ -12,27 +12,27 @@ const DEFAULT6: &str = "default via fd00:91::1 dev eth0 metric 1024 pref medium"
 
 #[test]
 fn each_key_changes_its_routes() {
-    let told = |dst: &[&str]| dst.iter().map(|dst| (*dst).to_owned()).collect::<Vec<_>>();
+    let reported = |dst: &[&str]| dst.iter().map(|dst| (*dst).to_owned()).collect::<Vec<_>>();
     let rows: [(Value, &[&str], Vec<String>); 6] = [
-        (json!({}), &[DEFAULT, ONE, DEFAULT6], told(&["0.0.0.0/0", "10.93.0.0/16", "::/0"])),
-        (json!({"flushroutes": true}), &[], told(&[])),
-        (json!({"flushgateway": true}), &[ONE], told(&["10.93.0.0/16"])),
-        (json!({"delroutes": [{"dst": "10.93.0.0/16"}]}), &[DEFAULT, DEFAULT6], told(&["0.0.0.0/0", "::/0"])),
-        (json!({"args": {"cni": {"flushgateway": true}}, "flushgateway": false}), &[ONE], told(&["10.93.0.0/16"])),
+        (json!({}), &[DEFAULT, ONE, DEFAULT6], reported(&["0.0.0.0/0", "10.93.0.0/16", "::/0"])),
+        (json!({"flushroutes": true}), &[], reported(&[])),
+        (json!({"flushgateway": true}), &[ONE], reported(&["10.93.0.0/16"])),
+        (json!({"delroutes": [{"dst": "10.93.0.0/16"}]}), &[DEFAULT, DEFAULT6], reported(&["0.0.0.0/0", "::/0"])),
+        (json!({"args": {"cni": {"flushgateway": true}}, "flushgateway": false}), &[ONE], reported(&["10.93.0.0/16"])),
         (
             all_keys(),
             &[
                 "10.94.0.0/16 via 10.91.0.1 dev eth0",
                 "fd00:94::/64 via fd00:91::9 dev eth0 metric 7 mtu 1400 pref medium",
             ],
-            told(&["10.94.0.0/16", "fd00:94::/64"]),
+            reported(&["10.94.0.0/16", "fd00:94::/64"]),
         ),
     ];
-    for_each(rows.map(|row| (row.0.to_string(), row)), |(keys, routes, told)| {
+    for_each(rows.map(|row| (row.0.to_string(), row)), |(keys, routes, reported)| {
         let routed = Routed::new();
         let result = routed.call(Add, &keys).run().result();
         assert_eq!(routed.routes(), routes);
-        assert_eq!(Routed::destinations(&result), told);
+        assert_eq!(Routed::destinations(&result), reported);
     });
 }
 

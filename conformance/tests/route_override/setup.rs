@@ -35,7 +35,7 @@ impl Routed {
         ]);
         let routes = json!([{"dst": "0.0.0.0/0"}, {"dst": "10.93.0.0/16", "gw": "10.91.0.9"}, {"dst": "::/0"}]);
         let interfaces = json!([behind.interface("eth0")]);
-        let behind = behind.told(&json!({"interfaces": interfaces, "ips": ips, "routes": routes}));
+        let behind = behind.reported(&json!({"interfaces": interfaces, "ips": ips, "routes": routes}));
         let sandbox = &behind.sandbox;
         sandbox.sh("ip link add host0 type veth peer name eth0 netns c1");
         for line in [

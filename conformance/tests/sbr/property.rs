@@ -31,16 +31,18 @@ type Drawn = (Value, Vec<&'static str>);
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let table = option::of(select(vec![7_u32, 100, 4_294_967_295]));
-    let told = subsequence(ips().as_array().expect("a list").clone(), 1..=2);
+    let reported = subsequence(ips().as_array().expect("a list").clone(), 1..=2);
     let version = select(vec!["1.1.0", "1.0.0", "0.4.0"]);
-    (table, told, version, subsequence(LINES.to_vec(), 0..=LINES.len())).prop_map(|(table, told, version, lines)| {
-        let told: Vec<Value> = told.into_iter().map(|ip| of_version(ip, version)).collect();
-        let mut keys = json!({"cniVersion": version, "ips": told});
-        if let Some(table) = table {
-            keys["table"] = json!(table);
-        }
-        (keys, lines)
-    })
+    (table, reported, version, subsequence(LINES.to_vec(), 0..=LINES.len())).prop_map(
+        |(table, reported, version, lines)| {
+            let reported: Vec<Value> = reported.into_iter().map(|ip| of_version(ip, version)).collect();
+            let mut keys = json!({"cniVersion": version, "ips": reported});
+            if let Some(table) = table {
+                keys["table"] = json!(table);
+            }
+            (keys, lines)
+        },
+    )
 }
 
 /// Older versions name the family.
@@ -57,9 +59,8 @@ fn live((mut keys, lines): Drawn) {
     lines.iter().for_each(|line| drop(routed.container.sh(line)));
     let before = routed.state();
     let interface = |name: &str| json!({"name": name, "sandbox": routed.container.path()});
-    let told = keys.as_object_mut().expect("an object").remove("ips");
-    keys["prevResult"] =
-        json!({"cniVersion": keys["cniVersion"], "interfaces": [interface("eth0"), interface("net1")], "ips": told});
+    let reported = keys.as_object_mut().expect("an object").remove("ips");
+    keys["prevResult"] = json!({"cniVersion": keys["cniVersion"], "interfaces": [interface("eth0"), interface("net1")], "ips": reported});
     routed.succeeds(&[Add], &keys);
     if keys.get("table").is_none() {
         routed.succeeds(&[Check], &keys);

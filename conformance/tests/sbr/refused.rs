@@ -12,7 +12,7 @@ fn refuses(routed: &Routed, keys: &Value, code: u64, text: &str) {
     assert_eq!(routed.state(), before);
 }
 
-fn told(routed: &Routed, ips: Value) -> Value {
+fn reported(routed: &Routed, ips: Value) -> Value {
     let interface = |name: &str| json!({"name": name, "sandbox": routed.container.path()});
     json!({"prevResult": {"cniVersion": "1.0.0", "interfaces": [interface("eth0"), interface("net1")], "ips": ips}})
 }
@@ -21,8 +21,8 @@ fn told(routed: &Routed, ips: Value) -> Value {
 fn a_result_without_an_address_of_the_interface_is_refused() {
     let routed = Routed::new();
     let text = "No IP addresses supplied on interface: net1";
-    refuses(&routed, &told(&routed, json!([])), 7, text);
-    refuses(&routed, &told(&routed, json!([{"address": "10.90.0.2/24", "interface": 0}])), 7, text);
+    refuses(&routed, &reported(&routed, json!([])), 7, text);
+    refuses(&routed, &reported(&routed, json!([{"address": "10.90.0.2/24", "interface": 0}])), 7, text);
     refuses(&routed, &json!({"prevResult": null}), 7, "This plugin must be called as chained plugin");
 }
 
@@ -31,7 +31,7 @@ fn a_result_without_an_address_of_the_interface_is_refused() {
 fn an_address_of_an_unknown_interface_is_refused() {
     let routed = Routed::new();
     for index in [2, -1] {
-        let keys = told(&routed, json!([{"address": "10.91.0.2/24", "interface": index}]));
+        let keys = reported(&routed, json!([{"address": "10.91.0.2/24", "interface": index}]));
         refuses(&routed, &keys, 7, &format!("has the interface index {index}, and there are 2 interfaces"));
     }
 }
@@ -60,5 +60,5 @@ fn a_failed_add_leaves_nothing() {
     let routed = Routed::new();
     let mut addresses = ips();
     addresses[1]["gateway"] = json!("fd00:99::1");
-    refuses(&routed, &told(&routed, addresses), 101, "failed to add route ::/0 via fd00:99::1");
+    refuses(&routed, &reported(&routed, addresses), 101, "failed to add route ::/0 via fd00:99::1");
 }

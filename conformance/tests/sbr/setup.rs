@@ -31,7 +31,7 @@ impl Routed {
     pub fn new() -> Self {
         let behind = ChainedHost::new("sbr", "c1").about("net1");
         let interfaces = json!([behind.interface("eth0"), behind.interface("net1")]);
-        let behind = behind.told(&json!({"interfaces": interfaces, "ips": ips()}));
+        let behind = behind.reported(&json!({"interfaces": interfaces, "ips": ips()}));
         let sandbox = &behind.sandbox;
         let router = sandbox.container("router");
         sandbox.sh("ip link add host0 type veth peer name eth0 netns c1");

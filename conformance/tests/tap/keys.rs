@@ -28,10 +28,10 @@ fn every_key_has_its_effect_whichever_others_there_are() {
     for_each(cases, |(keys, wanted, unwanted)| {
         let host = ListHost::new(list(&keys));
         let (container, attachment) = host.add("id1");
-        let told = details(&container);
-        let kind = told.lines().find(|line| line.contains("tun type tap")).expect("a tap device");
-        assert!(kind.contains("persist on"), "{told}");
-        wanted.iter().for_each(|words| assert!(told.contains(words), "{words}: {told}"));
+        let reported = details(&container);
+        let kind = reported.lines().find(|line| line.contains("tun type tap")).expect("a tap device");
+        assert!(kind.contains("persist on"), "{reported}");
+        wanted.iter().for_each(|words| assert!(reported.contains(words), "{words}: {reported}"));
         unwanted.iter().for_each(|word| assert!(!kind.contains(word), "{word}: {kind}"));
         host.check(&attachment);
     });

@@ -51,8 +51,8 @@ fn lives(written: &RuntimeList, mac: Option<&str>, del: impl Fn(&str) -> String)
     let found = Network::observe(&container).link("eth0").expect("eth0").mac.clone();
     assert_eq!(found, mac.unwrap_or(&found));
     let sandboxed = |interface: &&Value| interface["sandbox"].as_str().is_some_and(|path| !path.is_empty());
-    let told: Vec<&Value> = result["interfaces"].as_array().expect("interfaces").iter().filter(sandboxed).collect();
-    assert_eq!((told.len(), &told[0]["mac"]), (1, &json!(found)), "what podman reads: {result}");
+    let reported: Vec<&Value> = result["interfaces"].as_array().expect("interfaces").iter().filter(sandboxed).collect();
+    assert_eq!((reported.len(), &reported[0]["mac"]), (1, &json!(found)), "what podman reads: {result}");
     assert!(ping(&container, written.gateway, Duration::from_secs(2)), "{} answers", written.gateway);
     runtime.check(&attachment).expect_success();
     attachment.netns = del(container.path());

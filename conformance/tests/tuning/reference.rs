@@ -42,8 +42,8 @@ fn both_make_the_same_of_the_interface_and_write_the_same_file() {
         let seen = [reference.clone(), binaries::under_test()].map(|folder| {
             let tuned = Tuned::new();
             let result = tuned.call(Add, &keys).binaries(&folder).run().result();
-            let told = result["interfaces"][1]["mac"].clone();
-            (tuned.properties(), file(&place(&keys)), told)
+            let reported = result["interfaces"][1]["mac"].clone();
+            (tuned.properties(), file(&place(&keys)), reported)
         });
         assert_eq!(seen[0], seen[1], "{keys}");
     }

@@ -45,7 +45,7 @@ impl Tuned {
         let behind = ChainedHost::new("tuning", "c1");
         behind.add_interface("eth0", "host0", Some(FIRST_MAC));
         let interface = with(&behind.interface("eth0"), &json!({"mac": FIRST_MAC}));
-        Self(behind.told(&json!({"interfaces": [{"name": "host0"}, interface]})))
+        Self(behind.reported(&json!({"interfaces": [{"name": "host0"}, interface]})))
     }
 
     pub fn properties(&self) -> Properties {

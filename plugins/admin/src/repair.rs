@@ -219,7 +219,7 @@ impl Tools {
 /// What is missing of an attachment. Nothing is changed.
 pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcome {
     let examined = Case::new(cached, file, &tools.calls).and_then(|case| {
-        let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::told)];
+        let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::reported)];
         Ok(tools.work(case.request(), look)?)
     });
     examined.map_or_else(|outcome| outcome, |mut outcomes| outcomes.pop().unwrap_or(RepairOutcome::Complete))

@@ -169,13 +169,13 @@ mod tests {
         nix::unistd::mkfifo(&folder.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         File::create(folder.join("large")).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a sparse file");
         let files = read(directory.path()).expect("read").expect("a folder");
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let file = files.iter().find(|file| file.path.ends_with(name)).expect("listed");
             file.content.as_ref().map(Vec::len).map_err(ToString::to_string)
         };
-        assert_eq!(told("real"), Ok(4));
-        assert_eq!(told("link"), Err("it is not a file".to_owned()));
-        assert_eq!(told("pipe"), Err("it is not a file".to_owned()));
-        assert_eq!(told("large"), Err("it is larger than 1048576 bytes".to_owned()));
+        assert_eq!(reported("real"), Ok(4));
+        assert_eq!(reported("link"), Err("it is not a file".to_owned()));
+        assert_eq!(reported("pipe"), Err("it is not a file".to_owned()));
+        assert_eq!(reported("large"), Err("it is larger than 1048576 bytes".to_owned()));
     }
 }

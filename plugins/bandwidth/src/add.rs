@@ -45,7 +45,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     journal.apply(&plan)?;
     end_unwanted(&config, &at, &port, journal.host())?;
     if let Some(name) = ifb {
-        result.interfaces.push(told(&name, journal.host())?);
+        result.interfaces.push(reported(&name, journal.host())?);
     }
     Ok(result)
 }
@@ -106,7 +106,7 @@ fn set_shaper(name: &IfName, shaper: Shaper) -> Step {
 }
 
 /// The ifb as the reference lists it in the result.
-fn told(name: &IfName, host: &mut dyn Host) -> Result<Interface, Error> {
+fn reported(name: &IfName, host: &mut dyn Host) -> Result<Interface, Error> {
     let link = verify::present(Ns::Host, name, host)?;
     let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
     Ok(Interface { name: link.name, mac, ..Interface::default() })

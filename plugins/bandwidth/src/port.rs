@@ -40,7 +40,7 @@ pub fn require(ifname: &IfName, result: &CniResult, host: &mut dyn Host) -> Resu
         return Err(BandwidthError::NoInterfaces.into());
     }
     let port = other_end(ifname, host)?;
-    let is_it = |told: &Interface| told.sandbox.is_empty() && told.name == port.link.name;
+    let is_it = |reported: &Interface| reported.sandbox.is_empty() && reported.name == port.link.name;
     if !result.interfaces.iter().any(is_it) {
         return Err(BandwidthError::UnknownPort { name: port.link.name }.into());
     }

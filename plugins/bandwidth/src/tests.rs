@@ -111,9 +111,9 @@ fn add_limits_the_link_and_leads_what_it_receives_to_an_ifb() {
         format!("host: filter add dev h0 ingress redirect dev {ifb}"),
     ];
     assert_eq!(host.applied(), want);
-    let told = result.interfaces.last().expect("the ifb");
-    assert_eq!((told.name.as_str(), told.sandbox.as_str(), told.mtu), (ifb.as_str(), "", 0));
-    assert!(told.mac.starts_with("02:"), "{}", told.mac);
+    let reported = result.interfaces.last().expect("the ifb");
+    assert_eq!((reported.name.as_str(), reported.sandbox.as_str(), reported.mtu), (ifb.as_str(), "", 0));
+    assert!(reported.mac.starts_with("02:"), "{}", reported.mac);
     caller(BOTH).check(&Bandwidth, &mut host).expect("CHECK");
 }
 

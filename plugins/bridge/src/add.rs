@@ -40,8 +40,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     journal.apply(&plan)?;
     warn_of_unfiltered(&config, &facts);
-    let told = network.map_or_else(|| layer_two(&config.dns), |ResolvedNetwork { result, .. }| result);
-    Ok(CniResult { interfaces: result::interfaces(&config, &at, &facts.names, netns, journal.host())?, ..told })
+    let reported = network.map_or_else(|| layer_two(&config.dns), |ResolvedNetwork { result, .. }| result);
+    Ok(CniResult { interfaces: result::interfaces(&config, &at, &facts.names, netns, journal.host())?, ..reported })
 }
 
 fn ask_for_addresses(

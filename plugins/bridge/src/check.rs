@@ -53,9 +53,9 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;
-    let told = verify::told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
+    let reported = verify::interface_of_result(&result, &at.ifname, request.netns().unwrap_or_default())?;
     let bridge = check_bridge(config, &result, host)?;
-    let container = check_container(config, &at.ifname, told, host)?;
+    let container = check_container(config, &at.ifname, reported, host)?;
     let port = ports::find(config, &at, &container, &bridge, host)?;
     ports::check(config, &port, host)?;
     if config.spoof_check {
@@ -73,7 +73,7 @@ fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<()
 }
 
 fn check_bridge(config: &Config, result: &CniResult, host: &mut dyn Host) -> Result<Link, Error> {
-    verify::told_on_host(result, &config.bridge)?;
+    verify::require_on_host(result, &config.bridge)?;
     let bridge = verify::present(Ns::Host, &config.bridge, host)?;
     verify::kind(&bridge, "bridge")?;
     verify::up(Ns::Host, &bridge)?;
@@ -83,10 +83,10 @@ fn check_bridge(config: &Config, result: &CniResult, host: &mut dyn Host) -> Res
     Ok(bridge)
 }
 
-fn check_container(config: &Config, ifname: &IfName, told: &Interface, host: &mut dyn Host) -> Result<Link, Error> {
+fn check_container(config: &Config, ifname: &IfName, reported: &Interface, host: &mut dyn Host) -> Result<Link, Error> {
     let container = verify::present(Ns::Container, ifname, host)?;
     verify::kind(&container, "veth")?;
-    verify::mac(&container, told)?;
+    verify::mac(&container, reported)?;
     if !config.leave_down {
         verify::up(Ns::Container, &container)?;
     }

@@ -40,7 +40,8 @@ fn missing_spoof_check(
     result: &CniResult,
     host: &mut dyn Host,
 ) -> Result<Option<MissingPart>, Error> {
-    let own = verify::told_mac(verify::told_interface(result, &at.ifname, request.netns().unwrap_or_default())?)?;
+    let own =
+        verify::mac_of_result(verify::interface_of_result(result, &at.ifname, request.netns().unwrap_or_default())?)?;
     let container = match recorded_link(at, host)? {
         Some(link) => link,
         None => verify::present(Ns::Container, &at.ifname, host)?,

@@ -17,14 +17,14 @@ pub fn result(grant: &Grant, priority: i64) -> CniResult {
     let default = gateway.filter(|_| !grant.is_classless);
     let default = default.map(|router| GrantedRoute { to: Ipv4Addr::UNSPECIFIED, prefix: 0, router });
     let mtu = grant.mtu.map_or(0, i64::from);
-    let routes = grant.routes.iter().copied().chain(default).map(|told| route(told, priority, mtu));
+    let routes = grant.routes.iter().copied().chain(default).map(|reported| route(reported, priority, mtu));
     CniResult { interfaces: Vec::new(), ips: vec![ip], routes: routes.collect(), dns: dns(grant) }
 }
 
 /// A route of the result. A router of 0.0.0.0 means that the destination is on the link (RFC 3442).
-fn route(told: GrantedRoute, priority: i64, mtu: i64) -> Route {
-    let scope = told.router.is_unspecified().then_some(SCOPE_LINK);
-    Route { mtu, priority, scope, ..Route::via(cidr(told.to, told.prefix), IpAddr::V4(told.router)) }
+fn route(reported: GrantedRoute, priority: i64, mtu: i64) -> Route {
+    let scope = reported.router.is_unspecified().then_some(SCOPE_LINK);
+    Route { mtu, priority, scope, ..Route::via(cidr(reported.to, reported.prefix), IpAddr::V4(reported.router)) }
 }
 
 fn dns(grant: &Grant) -> Dns {

@@ -14,13 +14,13 @@ use crate::protocol::Operation;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let address = told_address(request)?;
+    let address = address_of_result(request)?;
     let request = asked(request, &config, host)?;
     Ok(ask::to_do(&ask::call(&config.socket, Operation::Check { request, address }), host)?)
 }
 
 /// The address of the interface in the result of ADD; the only one, if the result names no interfaces.
-fn told_address(request: &Request) -> Result<Option<Ipv4Addr>, Error> {
+fn address_of_result(request: &Request) -> Result<Option<Ipv4Addr>, Error> {
     let Some(result) = request.prev_result()? else { return Ok(None) };
     let name = request.attachment()?.ifname;
     let of_interface = result.ips_of(name.as_str()).map(|ip| ip.address.address());

@@ -478,7 +478,7 @@ impl Client {
 
 /// Whether a message names this server, if it names one.
 fn is_of(message: &Incoming, server: Ipv4Addr) -> bool {
-    message.server().is_none_or(|told| told == server)
+    message.server().is_none_or(|reported| reported == server)
 }
 
 #[cfg(test)]

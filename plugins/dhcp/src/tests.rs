@@ -101,8 +101,8 @@ fn add_asks_the_daemon_and_tells_what_the_server_says() {
 #[test]
 fn classless_routes_stand_for_all_and_a_router_of_nowhere_is_none() {
     let route = GrantedRoute { to: [169, 254, 169, 254].into(), prefix: 32, router: [0, 0, 0, 0].into() };
-    let told = answer::result(&Grant { routes: vec![route], is_classless: true, mtu: None, ..grant() }, 7);
-    let routes = told.routes;
+    let reported = answer::result(&Grant { routes: vec![route], is_classless: true, mtu: None, ..grant() }, 7);
+    let routes = reported.routes;
     assert_eq!((routes.len(), routes[0].scope, routes[0].priority), (1, Some(253), 7));
     assert_eq!(routes[0].gw, Some("0.0.0.0".parse().expect("an address")));
 }

@@ -17,10 +17,10 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     ipam::delegate(Some(&config.ipam), Command::Check, host)?;
     let result = verify::prev_result(request)?;
     let name = request.attachment()?.ifname;
-    let told = verify::told_interface(&result, &name, netns)?;
+    let reported = verify::interface_of_result(&result, &name, netns)?;
     let link = verify::present(Ns::Container, &name, host)?;
     verify::kind(&link, KIND)?;
-    verify::mac(&link, told)?;
+    verify::mac(&link, reported)?;
     verify::up(Ns::Container, &link)?;
     verify::addresses(&result, &link, host)
 }

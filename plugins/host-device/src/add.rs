@@ -59,8 +59,8 @@ fn ask_for_addresses(
 }
 
 fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interface) -> CniResult {
-    let told = network.map_or_else(|| layer_two(&config.dns), |network| network.result);
-    CniResult { interfaces: vec![interface], ..told }
+    let reported = network.map_or_else(|| layer_two(&config.dns), |network| network.result);
+    CniResult { interfaces: vec![interface], ..reported }
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.

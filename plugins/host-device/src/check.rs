@@ -20,9 +20,9 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         return Ok(());
     }
     let name = request.attachment()?.ifname;
-    let told = verify::told_interface(&result, &name, netns)?;
+    let reported = verify::interface_of_result(&result, &name, netns)?;
     let link = verify::present(Ns::Container, &name, host)?;
-    verify::mac(&link, told)?;
+    verify::mac(&link, reported)?;
     verify::up(Ns::Container, &link)?;
     verify::addresses(&result, &link, host)?;
     result.routes.iter().try_for_each(|route| verify::route(route, host))

@@ -143,11 +143,11 @@ fn find_inside(
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
-    let told = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
-    if let Some(found) = find_in(told, borrower, recorded, host)? {
+    let reported = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
+    if let Some(found) = find_in(reported, borrower, recorded, host)? {
         return Ok(Some(found));
     }
-    let Some(loan) = recorded.filter(|loan| loan.netns != told) else { return Ok(None) };
+    let Some(loan) = recorded.filter(|loan| loan.netns != reported) else { return Ok(None) };
     find_in(&loan.netns, borrower, recorded, host)
 }
 

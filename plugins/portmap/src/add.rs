@@ -20,25 +20,25 @@ use crate::{PortmapError, flows, iptables, localnet, nftables};
 
 /// Maps the ports to the container's addresses.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let told = Input::read(request, PortmapError::NotChained, journal.host())?;
-    let link = match localnet_target(&told) {
+    let input = Input::read(request, PortmapError::NotChained, journal.host())?;
+    let link = match localnet_target(&input) {
         Some(target) => observe_link(journal.host(), target)?,
         None => None,
     };
     if link.is_some() {
         guard_loopback(journal.host());
     }
-    supersede(journal.host(), &told)?;
-    let contested = contested::claim(request, &told, journal);
-    claim_chain(&told, journal);
-    journal.apply(&plan(&told, link.as_ref(), &contested)).map_err(|error| with_unchecked(error, &told.config))?;
-    Ok(told.prev_result)
+    supersede(journal.host(), &input)?;
+    let contested = contested::claim(request, &input, journal);
+    claim_chain(&input, journal);
+    journal.apply(&plan(&input, link.as_ref(), &contested)).map_err(|error| with_unchecked(error, &input.config))?;
+    Ok(input.prev_result)
 }
 
 /// The address to which the host must route from its loopback, if any.
-pub fn localnet_target(told: &Input) -> Option<IpAddr> {
-    let target = told.mapped().find(|target| target.family() == localnet::FAMILY)?;
-    told.config.masquerade.as_ref().map(|_| target.address())
+pub fn localnet_target(input: &Input) -> Option<IpAddr> {
+    let target = input.mapped().find(|target| target.family() == localnet::FAMILY)?;
+    input.config.masquerade.as_ref().map(|_| target.address())
 }
 
 /// The host's link to the container.
@@ -61,12 +61,12 @@ fn guard_loopback(host: &mut dyn Host) {
 }
 
 /// Removes rules of the reference that would conflict with ours.
-fn supersede(host: &mut dyn Host, told: &Input) -> Result<(), Error> {
-    if told.config.backend == Backend::Iptables {
+fn supersede(host: &mut dyn Host, input: &Input) -> Result<(), Error> {
+    if input.config.backend == Backend::Iptables {
         return Ok(());
     }
-    for target in told.mapped() {
-        if let Some(unwanted) = nftables::observe_superseded(host, &told.config, &told.at, target.family())? {
+    for target in input.mapped() {
+        if let Some(unwanted) = nftables::observe_superseded(host, &input.config, &input.at, target.family())? {
             host.apply(&Step::remove_rules(unwanted))?;
         }
     }
@@ -74,10 +74,10 @@ fn supersede(host: &mut dyn Host, told: &Input) -> Result<(), Error> {
 }
 
 /// Records which chain of iptables the container has.
-fn claim_chain(told: &Input, journal: &mut Journal<'_>) {
+fn claim_chain(input: &Input, journal: &mut Journal<'_>) {
     let mut plan = Plan::default();
-    if told.config.backend == Backend::Iptables && told.mapped().next().is_some() {
-        told.chains.claim().into_iter().for_each(|step| plan.owned(step));
+    if input.config.backend == Backend::Iptables && input.mapped().next().is_some() {
+        input.chains.claim().into_iter().for_each(|step| plan.owned(step));
     }
     if let Err(error) = journal.apply(&plan) {
         log::warn!("the ports of another interface of the container may replace these: {}", error.in_full());
@@ -86,11 +86,11 @@ fn claim_chain(told: &Input, journal: &mut Journal<'_>) {
 
 /// Plans the rules for each family. `link` is the host's link to the container, if loopback addresses are to be routed
 /// on it; `contested` are the ports that others have.
-fn plan(told: &Input, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
+fn plan(input: &Input, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
     let mut plan = Plan::default();
-    for target in told.mapped() {
+    for target in input.mapped() {
         let family = target.family();
-        lead(&mut plan, told, target, contested, PortChange::Mapped);
+        lead(&mut plan, input, target, contested, PortChange::Mapped);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: SysctlNeed::Required });
@@ -100,8 +100,8 @@ fn plan(told: &Input, link: Option<&IfName>, contested: &ContestedPorts) -> Plan
 }
 
 /// Plans the rules that lead to one of the container's addresses, and the deletion of connections that lead elsewhere.
-pub fn lead(plan: &mut Plan, told: &Input, target: Cidr, contested: &ContestedPorts, change: PortChange) {
-    let Input { config, at, chains, .. } = told;
+pub fn lead(plan: &mut Plan, input: &Input, target: Cidr, contested: &ContestedPorts, change: PortChange) {
+    let Input { config, at, chains, .. } = input;
     let later = contested.later(target.family());
     match config.backend {
         Backend::Iptables => {

@@ -10,9 +10,9 @@ use crate::missing::observe_missing;
 
 /// Looks for what ADD has made.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let told = Input::read(request, PortmapError::NoPrevResult, host)?;
-    for target in told.mapped() {
-        if let Some(missing) = observe_missing(host, &told, target)? {
+    let input = Input::read(request, PortmapError::NoPrevResult, host)?;
+    for target in input.mapped() {
+        if let Some(missing) = observe_missing(host, &input, target)? {
             return Err(missing.into());
         }
     }

@@ -109,11 +109,11 @@ impl Config {
     pub fn unchecked(&self) -> Vec<String> {
         let conditions = [("conditionsV4", &self.conditions_v4), ("conditionsV6", &self.conditions_v6)];
         let given = conditions.into_iter().filter(|(_, words)| !words.is_empty());
-        let mut told: Vec<String> = given.map(|(key, words)| format!("{key} is {words:?}")).collect();
+        let mut reported: Vec<String> = given.map(|(key, words)| format!("{key} is {words:?}")).collect();
         if let Some(Marker::External(chain)) = self.masquerade.as_ref().map(|masquerade| &masquerade.marker) {
-            told.push(format!("externalSetMarkChain is {:?}", chain.as_str()));
+            reported.push(format!("externalSetMarkChain is {:?}", chain.as_str()));
         }
-        told
+        reported
     }
 }
 

@@ -64,16 +64,16 @@ impl ContestedPorts {
 
 /// ADD: records the ports, removes the rules of dead containers that have some of them, and returns the ports of
 /// others.
-pub fn claim(request: &Request, told: &Input, journal: &mut Journal<'_>) -> ContestedPorts {
-    let published = told.published();
+pub fn claim(request: &Request, input: &Input, journal: &mut Journal<'_>) -> ContestedPorts {
+    let published = input.published();
     if published.is_empty() {
         return ContestedPorts::default();
     }
-    let ports = OwnPorts::observe(&told.at, published.iter().map(|own| own.port), journal.host().records());
+    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), journal.host().records());
     let locked = LockedPorts::observe(ports, &published, journal.host());
     let (removed, contested) = locked.remove_dead(&published, journal.host());
-    for rival in contested.iter().filter(|rival| !rival.is_later && rival.owner.container != told.at.container) {
-        log::warn!("{}", warning(rival, &told.at));
+    for rival in contested.iter().filter(|rival| !rival.is_later && rival.owner.container != input.at.container) {
+        log::warn!("{}", warning(rival, &input.at));
     }
     let mut claim = locked.register.claim(observe_home(request, journal.host()).as_ref(), &published, &removed);
     release_chains(&removed, &mut claim, journal.host());
@@ -84,9 +84,9 @@ pub fn claim(request: &Request, told: &Input, journal: &mut Journal<'_>) -> Cont
 }
 
 /// A repair: returns what others have, and what is to be recorded. Nothing is changed.
-pub fn observe(request: &Request, told: &Input, host: &mut dyn Host) -> (ContestedPorts, Plan) {
-    let published = told.published();
-    let ports = OwnPorts::observe(&told.at, published.iter().map(|own| own.port), host.records());
+pub fn observe(request: &Request, input: &Input, host: &mut dyn Host) -> (ContestedPorts, Plan) {
+    let published = input.published();
+    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), host.records());
     let register = PortRegister::observe(ports, host.records());
     let record = register.restore(observe_home(request, host).as_ref(), &published);
     (ContestedPorts(rivals(&register, &published)), record)

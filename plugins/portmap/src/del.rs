@@ -38,9 +38,9 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 /// The families in which the container has rules in nf_tables for certain, since nothing else was asked for.
 fn known_in_nftables(request: &Request, config: &Config, targets: &[Cidr]) -> Vec<Family> {
-    let is_told = request.decode::<Keys>().is_ok_and(|keys| keys.names_backend());
+    let is_reported = request.decode::<Keys>().is_ok_and(|keys| keys.names_backend());
     let mapped = targets.iter().map(|target| target.family()).filter(|family| config.maps(*family));
-    mapped.filter(|_| is_told && config.backend == Backend::Nftables).collect()
+    mapped.filter(|_| is_reported && config.backend == Backend::Nftables).collect()
 }
 
 /// Logs an error about input that DEL can do without.

@@ -36,8 +36,8 @@ impl Input {
     pub fn read(request: &Request, unchained: PortmapError, host: &mut dyn Host) -> Result<Self, Error> {
         let at = request.attachment()?;
         let prev_result = request.prev_result();
-        let told = prev_result.as_ref().ok().and_then(Option::as_ref);
-        let targets = told.map(|result| targets(result, &at.ifname)).unwrap_or_default();
+        let input = prev_result.as_ref().ok().and_then(Option::as_ref);
+        let targets = input.map(|result| targets(result, &at.ifname)).unwrap_or_default();
         let config = config(request, &targets, host)?;
         let chains = ChainRegister::observe(&at, host.records());
         Ok(Self { config, at, targets, chains, prev_result: prev_result?.ok_or(unchained)? })

@@ -17,15 +17,15 @@ use crate::{PortmapError, contested, iptables, localnet, nftables};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-    let told = Input::read(request, PortmapError::NoPrevResult, host)?;
+    let input = Input::read(request, PortmapError::NoPrevResult, host)?;
     let mut parts = Vec::new();
-    if let Some(target) = localnet_target(&told)
+    if let Some(target) = localnet_target(&input)
         && observe_link(host, target)?.is_some()
     {
         parts.extend(missing_guard(host)?);
     }
-    for target in told.mapped() {
-        parts.extend(missing_mapping(request, &told, target, host)?);
+    for target in input.mapped() {
+        parts.extend(missing_mapping(request, &input, target, host)?);
     }
     Ok(parts)
 }
@@ -51,31 +51,31 @@ fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
 /// if incomplete. The rules come first: they are restored even if records cannot be written.
 fn missing_mapping(
     request: &Request,
-    told: &Input,
+    input: &Input,
     target: Cidr,
     host: &mut dyn Host,
 ) -> Result<Option<MissingPart>, Error> {
-    let Some(MissingMapping { missing, family }) = observe_missing(host, told, target)? else { return Ok(None) };
-    let Input { config, at, .. } = told;
+    let Some(MissingMapping { missing, family }) = observe_missing(host, input, target)? else { return Ok(None) };
+    let Input { config, at, .. } = input;
     let mut plan = Plan::default();
     if config.backend == Backend::Nftables
         && let Some(unwanted) = nftables::observe_superseded(host, config, at, family)?
     {
         plan.within(Step::remove_rules(unwanted));
     }
-    let (contested, record) = contested::observe(request, told, host);
-    lead(&mut plan, told, target, &contested, PortChange::Restored);
+    let (contested, record) = contested::observe(request, input, host);
+    lead(&mut plan, input, target, &contested, PortChange::Restored);
     record.steps().iter().for_each(|(_, step)| plan.owned(step.clone()));
     if config.backend == Backend::Iptables {
-        told.chains.claim().into_iter().for_each(|step| plan.owned(step));
+        input.chains.claim().into_iter().for_each(|step| plan.owned(step));
     }
     Ok(Some(MissingPart { missing: missing.to_string(), plan }))
 }
 
 /// Looks for what a container needs in the family of its address: the first rule that is missing, unless the
 /// container has all that the reference makes.
-pub fn observe_missing(host: &mut dyn Host, told: &Input, target: Cidr) -> Result<Option<MissingMapping>, Error> {
-    let Input { config, at, chains, .. } = told;
+pub fn observe_missing(host: &mut dyn Host, input: &Input, target: Cidr) -> Result<Option<MissingMapping>, Error> {
+    let Input { config, at, chains, .. } = input;
     let missing = match config.backend {
         Backend::Iptables => Ruleset::from(iptables::ensure(config, at, &chains.chain(), target, RulePosition::Back))
             .missing(host.netfilter(Ns::Host)?)?,

@@ -275,11 +275,14 @@ fn del_removes_what_the_configuration_does_not_tell() {
 fn del_removes_the_chains_of_old_releases() {
     let old = "CNI-SN-c189d8b6a7b4d184c9f70";
     let rules = format!("-N {old}\n-N CNI-HOSTPORT-SNAT\n-A {old} -j MASQUERADE\n-A CNI-HOSTPORT-SNAT -j {old}");
-    let told = format!(r#"{{"portMappings":[{TCP_8080}]}}"#);
+    let reported = format!(r#"{{"portMappings":[{TCP_8080}]}}"#);
     let prev_result = r#"{"ips":[{"address":"10.88.0.5/24"}]}"#;
-    for (runtime, prev_result, with_new) in
-        [("null", prev_result, true), ("null", "null", true), (&told, prev_result, false), (&told, "null", false)]
-    {
+    for (runtime, prev_result, with_new) in [
+        ("null", prev_result, true),
+        ("null", "null", true),
+        (&reported, prev_result, false),
+        (&reported, "null", false),
+    ] {
         let machine = &mut FakeHost::default();
         machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
         if with_new {
@@ -378,7 +381,7 @@ fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
         "forget UDP flows to *:53 *:55 not answered by fd00:88::5",
     ];
     let unmapped = mapped.map(|text| text.replace("not answered", "answered"));
-    for told in [&caller, &untold] {
+    for reported in [&caller, &untold] {
         machine.clear_log();
         assert_eq!(forgotten(machine, |machine| drop(caller.add(machine).expect("added"))), mapped);
         let kinds = ["ensure nftables", "ensure v4", "forget", "sysctl", "ensure v6", "forget"];
@@ -387,7 +390,7 @@ fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
         for (step, kind) in steps.iter().zip(kinds) {
             assert!(step.starts_with(&format!("host: {kind}")), "{step}");
         }
-        assert_eq!(forgotten(machine, |machine| told.del(machine).expect("removed")), unmapped);
+        assert_eq!(forgotten(machine, |machine| reported.del(machine).expect("removed")), unmapped);
         let steps = without_records(machine);
         let last = steps.last().expect("a step");
         assert!(last.starts_with("host: forget"), "{last}");
@@ -490,7 +493,7 @@ proptest! {
         keys in keys(),
         mappings in proptest::collection::vec(mapping(), 0..40),
         dual in any::<bool>(),
-        told in any::<bool>(),
+        reported in any::<bool>(),
     ) {
         let ips = if dual { &["10.88.0.5/24", "fd00:88::5/64"][..] } else { &["10.88.0.5/24"] };
         let caller = Caller::new("ctr1", keys, &mappings.join(","), ips);
@@ -498,7 +501,7 @@ proptest! {
         let added = caller.add(machine).is_ok();
         prop_assert_eq!(caller.check(machine).is_ok(), added);
         let forgetful = Caller::with("ctr1", "", "null", "null");
-        if told { &caller } else { &forgetful }.del(machine).expect("removed");
+        if reported { &caller } else { &forgetful }.del(machine).expect("removed");
         for family in Family::ALL {
             let left = dump(machine, family);
             prop_assert!(!left.contains("CNI-DN-"), "{}", left);

@@ -43,8 +43,8 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     ipam::delegate(Some(&config.ipam), Command::Check, host)?;
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;
-    let told = verify::told_interface(&result, &at.ifname, netns)?;
-    let container = check_container(&at, told, &result, host)?;
+    let reported = verify::interface_of_result(&result, &at.ifname, netns)?;
+    let container = check_container(&at, reported, &result, host)?;
     check_host(&at, &container, &result, host)?;
     if config.masquerade {
         masquerade::verify(config.masquerade_backend, &at, &result, host)?;
@@ -52,10 +52,15 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_container(at: &Attachment, told: &Interface, result: &CniResult, host: &mut dyn Host) -> Result<Link, Error> {
+fn check_container(
+    at: &Attachment,
+    reported: &Interface,
+    result: &CniResult,
+    host: &mut dyn Host,
+) -> Result<Link, Error> {
     let container = verify::present(Ns::Container, &at.ifname, host)?;
     verify::kind(&container, "veth")?;
-    verify::mac(&container, told)?;
+    verify::mac(&container, reported)?;
     verify::up(Ns::Container, &container)?;
     verify::addresses(result, &container, host)?;
     result.routes.iter().try_for_each(|route| verify::route(route, host))?;

@@ -53,15 +53,15 @@ fn routes(host: &mut FakeHost) -> Vec<String> {
 fn added(keys: &str) -> (Vec<String>, Vec<String>) {
     let mut host = machine();
     let result = caller(keys).add(&RouteOverride, &mut host).expect("ADD");
-    let told = result.routes.iter().map(|route| route.dst.to_string()).collect();
-    (routes(&mut host), told)
+    let reported = result.routes.iter().map(|route| route.dst.to_string()).collect();
+    (routes(&mut host), reported)
 }
 
 #[test]
 fn each_key_changes_its_routes() {
     let texts = |(kernel, result): (Vec<String>, Vec<String>)| (kernel.join(", "), result.join(", "));
     let text = |keys| texts(added(keys));
-    let same = |kernel: &str, told: &str| (kernel.to_owned(), told.to_owned());
+    let same = |kernel: &str, reported: &str| (kernel.to_owned(), reported.to_owned());
     let before = "0.0.0.0/0 via 10.1.2.1, 10.8.0.0/16 via 10.1.2.9, ::/0 via fd00::1";
     assert_eq!(text(""), same(before, "0.0.0.0/0, 10.8.0.0/16, ::/0"));
     assert_eq!(text(r#""flushroutes":true"#), same("", ""));

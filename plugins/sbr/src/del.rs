@@ -82,8 +82,8 @@ fn sources(
     link: Option<u32>,
     host: &mut dyn Host,
 ) -> Result<BTreeSet<IpAddr>, Error> {
-    let told = request.prev_result().ok().flatten().unwrap_or_default();
-    let mut sources: BTreeSet<IpAddr> = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    let reported = request.prev_result().ok().flatten().unwrap_or_default();
+    let mut sources: BTreeSet<IpAddr> = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
     if let Some(link) = link {
         let found = host.addresses(Ns::Container, Some(link), None)?;
         sources.extend(found.iter().map(|address| address.cidr.address()));

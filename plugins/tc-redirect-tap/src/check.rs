@@ -54,7 +54,7 @@ fn verify_mac(guest: &Interface, link: &Link) -> Result<(), CheckError> {
     if guest.mac.is_empty() || guest.mac.eq_ignore_ascii_case(&found) {
         return Ok(());
     }
-    Err(CheckError::Mac { ifname: link.name.clone(), told: guest.mac.clone(), found })
+    Err(CheckError::Mac { ifname: link.name.clone(), reported: guest.mac.clone(), found })
 }
 
 fn verify_redirect(from: &Link, to: &Link, host: &mut dyn Host) -> Result<(), Error> {

@@ -62,8 +62,8 @@ pub enum CheckError {
     #[error("tap device {name} has MTU {found}, and not {wanted}")]
     Mtu { name: String, found: u32, wanted: u32 },
     /// The virtual machine uses another MAC address than the interface.
-    #[error("the virtual machine has MAC address {told:?}, and interface {ifname} has {found:?}")]
-    Mac { ifname: String, told: String, found: String },
+    #[error("the virtual machine has MAC address {reported:?}, and interface {ifname} has {found:?}")]
+    Mac { ifname: String, reported: String, found: String },
     /// Frames do not get through.
     #[error("frames that {from} receives are not redirected to {to}")]
     NoRedirect { from: String, to: String },

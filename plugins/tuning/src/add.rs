@@ -194,13 +194,14 @@ fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Pla
 
 /// Sets the new MAC address in the result, where podman reads it. Interfaces of this name on the host are others.
 fn update_result(result: &mut CniResult, name: &IfName, wanted: &Properties) {
-    let told = result.interfaces.iter_mut().filter(|told| told.name == name.as_str() && !told.sandbox.is_empty());
-    for told in told {
+    let reported =
+        result.interfaces.iter_mut().filter(|reported| reported.name == name.as_str() && !reported.sandbox.is_empty());
+    for reported in reported {
         if let Some(mac) = &wanted.mac {
-            told.mac = mac.to_string();
+            reported.mac = mac.to_string();
         }
-        if let Some(mtu) = wanted.mtu.filter(|_| told.mtu != 0) {
-            told.mtu = mtu.into();
+        if let Some(mtu) = wanted.mtu.filter(|_| reported.mtu != 0) {
+            reported.mtu = mtu.into();
         }
     }
 }

@@ -81,8 +81,9 @@ fn add_writes_parameters_then_the_backup_and_then_the_properties() {
         "container: link set eth0 txqueuelen 500".to_owned(),
     ];
     assert_eq!(applied, want);
-    let told: Vec<(&str, i64)> = result.interfaces.iter().map(|told| (told.mac.as_str(), told.mtu)).collect();
-    assert_eq!(told, [("", 0), ("02:00:00:00:00:0a", 1400), ("x", 0)]);
+    let reported: Vec<(&str, i64)> =
+        result.interfaces.iter().map(|reported| (reported.mac.as_str(), reported.mtu)).collect();
+    assert_eq!(reported, [("", 0), ("02:00:00:00:00:0a", 1400), ("x", 0)]);
     everything().check(&Tuning, &mut host).expect("CHECK");
 }
 

@@ -153,7 +153,7 @@ fn host_with_link(netns: &str, kind: &str, mac: &str, addresses: &[&str]) -> Fak
 }
 
 /// DEL with the result that told the MAC address `02:00:00:00:00:01`, and these addresses.
-fn told(netns: &str, addresses: &[&str]) -> Request {
+fn reported(netns: &str, addresses: &[&str]) -> Request {
     let ips: Vec<String> = addresses.iter().map(|one| format!(r#"{{"address":"{one}","interface":0}}"#)).collect();
     let interface = format!(r#"{{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"{netns}"}}"#);
     let result = format!(r#"{{"cniVersion":"1.1.0","interfaces":[{interface}],"ips":[{}]}}"#, ips.join(","));
@@ -167,7 +167,7 @@ fn an_interface_is_another_containers_by_its_mac_address_and_its_addresses() {
     let (same, other) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
     let (v4, v6, another) = ("10.1.2.5/24", "fd00:1::5/64", "10.1.2.6/24");
     let by_itself = "fe80::1/64";
-    for (what, mac, told_addresses, addresses, [by_name, by_number]) in [
+    for (what, mac, reported_addresses, addresses, [by_name, by_number]) in [
         ("as told", same, [v4].as_slice(), [v4].as_slice(), [true, true]),
         ("other addresses", same, &[v4], &[another], [true, true]),
         ("another MAC address", other, &[v4], &[v4], [true, true]),
@@ -178,7 +178,7 @@ fn an_interface_is_another_containers_by_its_mac_address_and_its_addresses() {
         ("with the container's own address", other, &[], &[another], [true, false]),
     ] {
         for (netns, is_ours) in [(NETNS, by_name), (PROC, by_number)] {
-            let request = told(netns, told_addresses);
+            let request = reported(netns, reported_addresses);
             for kind in ["macvlan", "veth"] {
                 let mut host = host_with_link(netns, kind, mac, addresses);
                 if kind == "macvlan" {

@@ -55,9 +55,9 @@ fn what_ipam_cannot_mean_is_refused() {
 
 #[test]
 fn without_a_gateway_on_the_host_those_that_ipam_tells_count_and_no_other() {
-    let mut told = ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"]);
-    told.ips[1].gateway = Some("fd00::9".parse().expect("address"));
-    let network = decide(told, HostGateway::None).expect("a network");
+    let mut reported = ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"]);
+    reported.ips[1].gateway = Some("fd00::9".parse().expect("address"));
+    let network = decide(reported, HostGateway::None).expect("a network");
     let hops: Vec<_> = network.routes.iter().map(|route| route.gw.map(|gw| gw.to_string())).collect();
     assert_eq!(hops, [None, Some("fd00::9".to_owned())]);
     assert_eq!((network.gateways, network.result.ips[0].gateway), (Vec::new(), None));
@@ -68,9 +68,12 @@ fn without_a_gateway_on_the_host_those_that_ipam_tells_count_and_no_other() {
 #[test]
 fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
     let dns = |domain: &str| Dns { domain: domain.to_owned(), ..Dns::default() };
-    let told = || CniResult { dns: dns("ipam"), ..ipam(&["10.1.2.5/24"], &[]) };
+    let reported = || CniResult { dns: dns("ipam"), ..ipam(&["10.1.2.5/24"], &[]) };
     let empty = Dns { search: Some(Vec::new()), ..Dns::default() };
     for (own, want) in [(Dns::default(), dns("ipam")), (dns("own"), dns("own")), (empty.clone(), empty)] {
-        assert_eq!(ResolvedNetwork::decide(told(), HostGateway::None, 0, &own).expect("a network").result.dns, want);
+        assert_eq!(
+            ResolvedNetwork::decide(reported(), HostGateway::None, 0, &own).expect("a network").result.dns,
+            want
+        );
     }
 }

@@ -17,27 +17,27 @@ fn link(name: &str) -> Link {
     Link { name: name.to_owned(), kind: Some("dummy".to_owned()), mac, up: true, ..Link::default() }
 }
 
-fn told(interfaces: Vec<Interface>) -> Result<String, String> {
+fn reported(interfaces: Vec<Interface>) -> Result<String, String> {
     let result = CniResult { interfaces, ..CniResult::default() };
-    told_interface(&result, &name(), NETNS).map(|told| told.mac.clone()).map_err(|error| error.to_string())
+    interface_of_result(&result, &name(), NETNS).map(|reported| reported.mac.clone()).map_err(|error| error.to_string())
 }
 
 #[test]
 fn the_last_interface_of_the_name_in_the_namespace_counts() {
     let twice = vec![interface("eth0", "a", NETNS), interface("eth0", "b", NETNS), interface("eth1", "c", NETNS)];
-    assert_eq!(told(twice), Ok("b".to_owned()));
+    assert_eq!(reported(twice), Ok("b".to_owned()));
     let elsewhere = "Sandbox in prevResult /run/netns/other doesn't match configured netns: /run/netns/c";
-    assert_eq!(told(vec![interface("eth0", "a", "/run/netns/other")]), Err(elsewhere.to_owned()));
+    assert_eq!(reported(vec![interface("eth0", "a", "/run/netns/other")]), Err(elsewhere.to_owned()));
     let nowhere = r#"prevResult has no interface eth0 in "/run/netns/c""#;
-    assert_eq!(told(vec![interface("eth0", "a", "")]), Err(nowhere.to_owned()));
+    assert_eq!(reported(vec![interface("eth0", "a", "")]), Err(nowhere.to_owned()));
 }
 
 #[test]
 fn an_interface_of_the_host_has_no_sandbox() {
     let result = CniResult { interfaces: vec![interface("eth0", "", "")], ..CniResult::default() };
-    assert!(told_on_host(&result, &name()).is_ok());
+    assert!(require_on_host(&result, &name()).is_ok());
     let inside = CniResult { interfaces: vec![interface("eth0", "", NETNS)], ..CniResult::default() };
-    let error = told_on_host(&inside, &name()).expect_err("inside");
+    let error = require_on_host(&inside, &name()).expect_err("inside");
     assert_eq!(
         (error.code().number(), error.to_string()),
         (7, "prevResult has no interface eth0 on the host".to_owned())
@@ -57,11 +57,12 @@ fn what_a_link_is_not_is_named() {
 
 #[test]
 fn a_mac_is_compared_if_the_result_has_one_in_any_case() {
-    let compare = |told: &str| mac(&link("eth0"), &interface("eth0", told, NETNS)).map_err(|error| error.to_string());
+    let compare =
+        |reported: &str| mac(&link("eth0"), &interface("eth0", reported, NETNS)).map_err(|error| error.to_string());
     assert_eq!((compare(""), compare("02:00:00:00:00:0A")), (Ok(()), Ok(())));
     let other = "Interface eth0 Mac 02:00:00:00:00:0b doesn't match container Mac: 02:00:00:00:00:0a";
     assert_eq!(compare("02:00:00:00:00:0b"), Err(other.to_owned()));
-    assert_eq!(told_mac(&interface("eth0", "zz", NETNS)).expect_err("no MAC").code().number(), 7);
+    assert_eq!(mac_of_result(&interface("eth0", "zz", NETNS)).expect_err("no MAC").code().number(), 7);
 }
 
 /// A container with these addresses on `eth0`, whose networks the kernel knows.
@@ -76,20 +77,20 @@ fn host(found: &[&str]) -> (FakeHost, Link) {
     (host, Link { index, ..link("eth0") })
 }
 
-fn with_ips(told: &[&str]) -> CniResult {
+fn with_ips(reported: &[&str]) -> CniResult {
     let ip = |text: &&str| cni_core::result::IpConfig {
         interface: None,
         address: text.parse().expect("CIDR"),
         gateway: None,
     };
-    CniResult { ips: told.iter().map(ip).collect(), ..CniResult::default() }
+    CniResult { ips: reported.iter().map(ip).collect(), ..CniResult::default() }
 }
 
 #[test]
 fn every_address_of_the_result_must_be_there() {
-    let compare = |found: &[&str], told: &[&str]| {
+    let compare = |found: &[&str], reported: &[&str]| {
         let (mut host, link) = host(found);
-        addresses(&with_ips(told), &link, &mut host).map_err(|error| error.to_string())
+        addresses(&with_ips(reported), &link, &mut host).map_err(|error| error.to_string())
     };
     assert_eq!(compare(&["10.1.2.5/24", "fd00::5/64", "10.1.2.9/24"], &["10.1.2.5/24", "fd00::5/64"]), Ok(()));
     assert_eq!(compare(&["10.1.2.5/32"], &["10.1.2.5/32"]), Ok(()));

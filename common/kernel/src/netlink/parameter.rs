@@ -170,7 +170,7 @@ mod tests {
         Sysctl::interface(family, &IfName::parse("eth0.5").expect("a name"), parameter)
     }
 
-    fn told(key: &Sysctl) -> Option<(bool, usize)> {
+    fn reported(key: &Sysctl) -> Option<(bool, usize)> {
         place(key).map(|place| match place {
             NetconfLocation::Forwarding(family) => (family == Family::V4, 0),
             NetconfLocation::Interface { family, name, place } => {
@@ -182,9 +182,12 @@ mod tests {
 
     #[test]
     fn only_parameters_of_interfaces_and_forwarding_are_asked_for() {
-        assert_eq!(told(&interface(Family::V4, "route_localnet")), Some((true, 25)));
-        assert_eq!(told(&interface(Family::V6, "accept_dad")), Some((false, 27)));
-        assert_eq!(Family::ALL.map(|family| told(&Sysctl::forwarding(family))), [Some((true, 0)), Some((false, 0))]);
+        assert_eq!(reported(&interface(Family::V4, "route_localnet")), Some((true, 25)));
+        assert_eq!(reported(&interface(Family::V6, "accept_dad")), Some((false, 27)));
+        assert_eq!(
+            Family::ALL.map(|family| reported(&Sysctl::forwarding(family))),
+            [Some((true, 0)), Some((false, 0))]
+        );
         for other in [
             interface(Family::V6, "route_localnet"),
             interface(Family::V4, "forwarding"),
@@ -192,7 +195,7 @@ mod tests {
             Sysctl::fixed(&["net", "ipv6", "conf", "default", "accept_ra"]),
             Sysctl::fixed(&["net", "core", "somaxconn"]),
         ] {
-            assert_eq!(told(&other), None, "{}", other.path());
+            assert_eq!(reported(&other), None, "{}", other.path());
         }
     }
 

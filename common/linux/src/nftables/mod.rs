@@ -252,15 +252,16 @@ mod tests {
             TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_absence()),
             TransactionError::Refused(error) => panic!("to be tried again: {error}"),
         };
-        let told = |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);
+        let reported =
+            |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);
         let add = "failed to add chain bridge nat x";
         for number in [libc::EOPNOTSUPP, libc::EPROTONOSUPPORT, libc::EAFNOSUPPORT] {
             let (message, details, unavailable) = failed(number);
             assert_eq!((message, unavailable), (format!("{add}: nf_tables is not supported by this kernel"), true));
             assert_eq!(details, Errno::new(number).to_string());
         }
-        assert_eq!(failed(libc::EPERM), told(&format!("{add}: not permitted"), "operation not permitted", true));
-        assert_eq!(failed(libc::ERANGE), told(add, "numerical result out of range", false));
+        assert_eq!(failed(libc::EPERM), reported(&format!("{add}: not permitted"), "operation not permitted", true));
+        assert_eq!(failed(libc::ERANGE), reported(add, "numerical result out of range", false));
         let TransactionError::Refused(error) = refused(libc::ENOENT) else { panic!("not to be tried again") };
         assert_eq!((error.to_string(), error.details()), (add.to_owned(), "no such thing".to_owned()));
     }

@@ -63,6 +63,6 @@ pub fn instructions() -> String {
         }
         words.join(" ")
     };
-    let told = |line: &&str| !line.starts_with("\telement ");
-    text.lines().filter(told).map(numbered).collect::<Vec<_>>().join("\n")
+    let reported = |line: &&str| !line.starts_with("\telement ");
+    text.lines().filter(reported).map(numbered).collect::<Vec<_>>().join("\n")
 }

@@ -249,8 +249,8 @@ fn a_users_words_take_nft_once_and_then_no_more() {
     let want = portmap(Family::V4, &words);
     let ours = alone(|| {
         let error = ensure(&mut nftables(), &want).expect_err("no nft");
-        let told = r#"failed to locate nft, which must interpret the rule "ip saddr != 192.0.2.0/24 fib daddr type local jump hostports_all": no such program in the directories of PATH"#;
-        assert_eq!((error.to_string(), error.code()), (told.to_owned(), Code::Program));
+        let reported = r#"failed to locate nft, which must interpret the rule "ip saddr != 192.0.2.0/24 fib daddr type local jump hostports_all": no such program in the directories of PATH"#;
+        assert_eq!((error.to_string(), error.code()), (reported.to_owned(), Code::Program));
         assert_eq!(error.details(), "PATH=/nonexistent");
         assert_eq!(ruleset(), "");
         ensure(&mut NetlinkNftables::new(), &want).expect("ensured").expect("something to undo");

@@ -83,16 +83,17 @@ fn given(key: &'static str, value: i64) -> Result<Option<u32>, RouteNumberError>
 mod tests {
     use super::*;
 
-    fn told() -> Route {
+    fn reported() -> Route {
         Route::via("10.9.0.0/16".parse().expect("CIDR"), IpAddr::from([10, 1, 2, 1]))
     }
 
     #[test]
     fn a_number_that_is_zero_is_not_given() {
         let gw = Some(IpAddr::from([10, 1, 2, 1]));
-        let plain = NewRoute { gw, ..NewRoute::to(told().dst) };
-        assert_eq!(NewRoute::try_from(&Route { table: Some(0), ..told() }), Ok(plain.clone()));
-        let all = Route { mtu: 1400, advmss: 1360, priority: 5, table: Some(4_294_967_295), scope: Some(0), ..told() };
+        let plain = NewRoute { gw, ..NewRoute::to(reported().dst) };
+        assert_eq!(NewRoute::try_from(&Route { table: Some(0), ..reported() }), Ok(plain.clone()));
+        let all =
+            Route { mtu: 1400, advmss: 1360, priority: 5, table: Some(4_294_967_295), scope: Some(0), ..reported() };
         let want = NewRoute {
             mtu: Some(1400),
             advmss: Some(1360),
@@ -107,11 +108,11 @@ mod tests {
     #[test]
     fn a_number_that_the_kernel_cannot_hold_is_named() {
         for (route, message) in [
-            (Route { priority: -1, ..told() }, "priority -1 is out of range"),
-            (Route { mtu: 1 << 32, ..told() }, "mtu 4294967296 is out of range"),
-            (Route { advmss: -5, ..told() }, "advmss -5 is out of range"),
-            (Route { table: Some(-1), ..told() }, "table -1 is out of range"),
-            (Route { scope: Some(256), ..told() }, "scope 256 is out of range"),
+            (Route { priority: -1, ..reported() }, "priority -1 is out of range"),
+            (Route { mtu: 1 << 32, ..reported() }, "mtu 4294967296 is out of range"),
+            (Route { advmss: -5, ..reported() }, "advmss -5 is out of range"),
+            (Route { table: Some(-1), ..reported() }, "table -1 is out of range"),
+            (Route { scope: Some(256), ..reported() }, "scope 256 is out of range"),
         ] {
             assert_eq!(NewRoute::try_from(&route).expect_err("refused").to_string(), message);
         }

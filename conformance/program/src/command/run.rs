@@ -141,7 +141,7 @@ impl RunPlan<'_> {
                 CaseReport { ending: CaseEnding::Broken { problem }, calls: Vec::new() }
             }),
         };
-        Ok(FinishedCase::told(case, report, left.elapsed))
+        Ok(FinishedCase::reported(case, report, left.elapsed))
     }
 
     /// Returns for each case why it cannot be run, if so.

@@ -26,7 +26,7 @@ impl FinishedCase {
     }
 
     /// A case whose process has reported this.
-    pub fn told(case: &Case, CaseReport { ending, calls }: CaseReport, elapsed: Duration) -> Self {
+    pub fn reported(case: &Case, CaseReport { ending, calls }: CaseReport, elapsed: Duration) -> Self {
         Self { case: case.clone(), ending, calls, elapsed }
     }
 

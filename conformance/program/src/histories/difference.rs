@@ -97,11 +97,11 @@ impl ComparedSets {
     }
 
     fn changes(&self, theirs: &[String], ours: &[String]) -> Vec<String> {
-        differences(&self.told(&self.reference, theirs), &self.told(&self.plugins, ours))
+        differences(&self.reported(&self.reference, theirs), &self.reported(&self.plugins, ours))
     }
 
     /// The lines of one set, without what may differ.
-    fn told(&self, set: &PluginSet, lines: &[String]) -> Vec<String> {
+    fn reported(&self, set: &PluginSet, lines: &[String]) -> Vec<String> {
         if self.accepts() { accepted::apply_in_histories(self.side(set), lines) } else { lines.to_vec() }
     }
 

@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn records_have_no_content_and_no_number_of_the_moment() {
-        for (line, told) in [
+        for (line, reported) in [
             (
                 "files: /run/cni/.cni-plugins-rs/2868ac69-7596-4bdd-b41e-49449e0ac33c-486669/claims/10.88.0.2 100600 \"x y\"",
                 "files: /run/cni/.cni-plugins-rs/this-host/claims/10.88.0.2 100600",
@@ -46,7 +46,7 @@ mod tests {
             ("files: /run/cni/net1/.cni-plugins-rs/84 100600 \"#\"", "files: /run/cni/net1/.cni-plugins-rs/84 100600"),
             ("files: /run/cni/net1/10.1.2.3 100600 \"c1\"", "files: /run/cni/net1/10.1.2.3 100600 \"c1\""),
         ] {
-            assert_eq!(without_moment(line), told);
+            assert_eq!(without_moment(line), reported);
         }
     }
 }

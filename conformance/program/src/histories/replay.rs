@@ -178,24 +178,24 @@ impl<'h> HistoryHost<'h> {
             living.attachment.result = None;
             living.added = false;
         }
-        self.told(&chain, version_of(&self.runtimes[self.containers[name].network]))
+        self.reported(&chain, version_of(&self.runtimes[self.containers[name].network]))
     }
 
     fn collect(&self, network: &str) -> Vec<String> {
         let runtime = &self.runtimes[network];
         let wanted = self.containers.values().filter(|living| living.network == network && living.added);
         let chain = runtime.gc(&wanted.map(|living| &living.attachment).collect::<Vec<_>>());
-        self.told(&chain, version_of(runtime))
+        self.reported(&chain, version_of(runtime))
     }
 
-    fn told(&self, chain: &Chain, version: &str) -> Vec<String> {
-        let told = |(plugin, outcome): &(String, Outcome)| match self.telling.words {
+    fn reported(&self, chain: &Chain, version: &str) -> Vec<String> {
+        let reported = |(plugin, outcome): &(String, Outcome)| match self.telling.words {
             ErrorWords::Own if !outcome.succeeded() => vec![format!("{plugin}{FAILS}")],
             ErrorWords::Own | ErrorWords::Compared => {
                 printed_by(self.sandbox, self.telling.level, version, (plugin, outcome), &self.kept)
             }
         };
-        chain.steps().iter().flat_map(told).collect()
+        chain.steps().iter().flat_map(reported).collect()
     }
 
     fn seen(&self) -> Vec<String> {

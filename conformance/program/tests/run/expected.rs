@@ -44,9 +44,9 @@ impl Expected {
         };
         let failed: BTreeSet<String> = named(&["failed", "broken"]).difference(&self.either).cloned().collect();
         let unexpected: Vec<&String> = failed.difference(&self.failing).collect();
-        let told = cases(document).iter().filter(|case| unexpected.iter().any(|name| case["name"] == **name));
-        let told: Vec<String> = told.map(brief).collect();
-        assert!(told.is_empty(), "these fail, and are not expected to:\n{}", told.join("\n"));
+        let reported = cases(document).iter().filter(|case| unexpected.iter().any(|name| case["name"] == **name));
+        let reported: Vec<String> = reported.map(brief).collect();
+        assert!(reported.is_empty(), "these fail, and are not expected to:\n{}", reported.join("\n"));
         let passed = named(&["passed"]);
         let better: Vec<&String> = passed.intersection(&self.failing).collect();
         assert!(better.is_empty(), "these are expected to fail, and do not: {better:#?}");

@@ -29,12 +29,12 @@ fn crates(below: &str) -> Vec<PathBuf> {
 fn no_module_needs_itself_by_way_of_others() {
     let sources: Vec<PathBuf> = ["common", "plugins", "plugins/dhcp"].into_iter().flat_map(crates).collect();
     assert!(sources.len() >= 10, "{sources:#?}");
-    let found: Vec<String> = sources.iter().flat_map(|source| told(source)).collect();
+    let found: Vec<String> = sources.iter().flat_map(|source| reported(source)).collect();
     assert!(found.is_empty(), "circles of modules:\n{}", found.join("\n"));
 }
 
 /// The circles in a crate, each with the names by which it is closed.
-fn told(source: &Path) -> Vec<String> {
+fn reported(source: &Path) -> Vec<String> {
     let modules = Crate::read(source);
     let edges = resolve::edges(&modules);
     let crate_name = source.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();

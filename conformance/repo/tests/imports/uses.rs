@@ -71,8 +71,8 @@ mod tests {
         let words: Vec<String> =
             "pub ( crate ) use a :: { self , b as c , d :: { e , f } , } ; g".split(' ').map(str::to_owned).collect();
         let (uses, others) = split(&words);
-        let told: Vec<String> = uses.iter().map(|one| format!("{}={}", one.name, one.path.join("."))).collect();
-        assert_eq!(told, ["a=a", "c=a.b", "e=a.d.e", "f=a.d.f"]);
+        let reported: Vec<String> = uses.iter().map(|one| format!("{}={}", one.name, one.path.join("."))).collect();
+        assert_eq!(reported, ["a=a", "c=a.b", "e=a.d.e", "f=a.d.f"]);
         assert_eq!(others, ["pub", "(", "crate", ")", "g"]);
     }
 }

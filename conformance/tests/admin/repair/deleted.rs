@@ -20,8 +20,8 @@ const LOCK: &str = "/run/xtables.lock";
 
 /// Waits until some process waits for a file's lock. The file systems of other machines in memory have the same numbers.
 fn await_waiter(file: &File) {
-    let told = file.metadata().expect("look at the lock");
-    let file = format!(" {:02x}:{:02x}:{} ", major(told.dev()), minor(told.dev()), told.ino());
+    let reported = file.metadata().expect("look at the lock");
+    let file = format!(" {:02x}:{:02x}:{} ", major(reported.dev()), minor(reported.dev()), reported.ino());
     let started = Instant::now();
     let waits = |line: &str| line.contains("->") && line.contains(&file);
     while !fs::read_to_string("/proc/locks").expect("read the locks").lines().any(waits) {

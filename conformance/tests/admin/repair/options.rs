@@ -21,8 +21,8 @@ fn a_dry_run_tells_what_is_missing_and_writes_nothing() {
         let dry = repair(&sandbox, &["--dry-run"]);
         assert_said(&dry, &["missing"; 3]);
         for plugin in ["bridge: ", "portmap: "] {
-            let told = dry.stdout().lines().filter(|line| line.contains(plugin));
-            assert_eq!(told.count(), 3, "{plugin}: {dry}");
+            let reported = dry.stdout().lines().filter(|line| line.contains(plugin));
+            assert_eq!(reported.count(), 3, "{plugin}: {dry}");
         }
         assert_same(&flushed, &state(&sandbox, &guests));
         assert!(guests.iter().all(|attached| !attached.is_whole()));

@@ -99,8 +99,8 @@ fn is_default_gateway_adds_a_default_route_of_each_family() {
     assert_eq!(bridge_addresses(&sandbox), ["10.1.2.1/24", "fd00:1::1/64"]);
     assert_eq!(forwarding(&sandbox), [true, true]);
     assert_eq!(port.routes(), ["0.0.0.0/0 via 10.1.2.1 dev eth0", "::/0 via fd00:1::1 dev eth0 metric 1024"]);
-    let told = json!([{"dst": "0.0.0.0/0", "gw": "10.1.2.1"}, {"dst": "::/0", "gw": "fd00:1::1"}]);
-    assert_eq!(result["routes"], told);
+    let reported = json!([{"dst": "0.0.0.0/0", "gw": "10.1.2.1"}, {"dst": "::/0", "gw": "fd00:1::1"}]);
+    assert_eq!(result["routes"], reported);
     port.check(&result);
 }
 

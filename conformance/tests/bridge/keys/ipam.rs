@@ -9,7 +9,7 @@ use cni_conformance::{Network, Sandbox, Verb, binaries, script};
 use serde_json::{Value, json};
 
 use crate::bridge::keys::masquerade::all_rules;
-use crate::bridge::setup::{Port, answering, delegated, install, layer_two, told_to_delegate, with};
+use crate::bridge::setup::{Port, answering, delegated, given_to_delegate, install, layer_two, with};
 
 /// What a delegate answers that has an address, as a line of shell.
 const ADDRESS: &str = r#"echo '{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.7/24"}]}'"#;
@@ -78,8 +78,8 @@ fn the_delegate_gets_the_same_bytes_and_the_same_environment() {
     let port = Port::new(&sandbox, "id1", config.clone()).args("IgnoreUnknown=1;MAC=02:00:00:00:00:01;A=b=c");
     let bytes = format!("\n {config:#}\n\t");
     let result = port.call(Verb::Add).stdin(bytes.as_bytes()).env("EXTRA", "a b").run().result();
-    assert_eq!(told_to_delegate("stdin"), bytes);
-    let environment = told_to_delegate("environment");
+    assert_eq!(given_to_delegate("stdin"), bytes);
+    let environment = given_to_delegate("environment");
     let path = format!("CNI_PATH=/run/conformance/delegates:{}", binaries::under_test().display());
     for line in [
         "CNI_ARGS=IgnoreUnknown=1;MAC=02:00:00:00:00:01;A=b=c",
@@ -95,12 +95,12 @@ fn the_delegate_gets_the_same_bytes_and_the_same_environment() {
     let with_result = with(&config, &json!({"prevResult": result}));
     for verb in [Verb::Check, Verb::Del] {
         port.call(verb).config(&with_result).run().expect_success();
-        assert_eq!(told_to_delegate("stdin"), with_result.to_string());
+        assert_eq!(given_to_delegate("stdin"), with_result.to_string());
         let command = format!("CNI_COMMAND={verb}");
-        assert!(told_to_delegate("environment").lines().any(|line| line == command));
+        assert!(given_to_delegate("environment").lines().any(|line| line == command));
     }
     port.call(Verb::Status).config(&with(&config, &json!({"cniVersion": "1.1.0"}))).run().expect_success();
-    assert_eq!(told_to_delegate("calls"), "ADD\nCHECK\nDEL\nSTATUS\n");
+    assert_eq!(given_to_delegate("calls"), "ADD\nCHECK\nDEL\nSTATUS\n");
 }
 
 /// The first in the order of CNI_PATH, also a symbolic link; what is not a file is ignored.
@@ -232,7 +232,7 @@ fn an_answer_that_cannot_be_used_is_refused_and_released() {
         let error = outcome.error();
         assert!(format!("{}: {}", error.msg, error.details).contains(says), "must say {says:?}: {outcome}");
         port.shared().assert_nothing_else(&before, || port.state());
-        assert_eq!(told_to_delegate("calls"), "ADD\nDEL\n", "{outcome}");
+        assert_eq!(given_to_delegate("calls"), "ADD\nDEL\n", "{outcome}");
     });
 }
 
@@ -333,7 +333,7 @@ fn a_delegate_that_prints_without_end_is_ended() {
         let sandbox = Sandbox::new();
         let port = Port::new(&sandbox, "id1", answering(&format!("exec yes >/dev/{way}"), json!({})));
         port.refused(0, &["printed more than 16 MiB"]);
-        assert_eq!(told_to_delegate("calls"), "ADD\nDEL\n", "what it may have done is taken back");
+        assert_eq!(given_to_delegate("calls"), "ADD\nDEL\n", "what it may have done is taken back");
     }
 }
 
@@ -349,6 +349,6 @@ fn plugins_that_delegate_to_each_other_come_to_an_end() {
     let config = answering(&format!("exec {} < /run/conformance/delegates/stdin", bridge.display()), json!({}));
     let port = Port::new(&sandbox, "id2", config);
     port.refused(7, &["plugins delegate to each other without end"]);
-    let adds = told_to_delegate("calls").lines().filter(|call| *call == "ADD").count();
+    let adds = given_to_delegate("calls").lines().filter(|call| *call == "ADD").count();
     assert_eq!(adds, 8);
 }

@@ -37,7 +37,7 @@ fn table(sandbox: &Sandbox) -> String {
 }
 
 /// The container's ID, its host end and its MAC address, as they stand in a result.
-fn told<'r>(id: &'r str, result: &'r Value) -> (&'r str, &'r str, &'r str) {
+fn reported<'r>(id: &'r str, result: &'r Value) -> (&'r str, &'r str, &'r str) {
     (id, text(&result["interfaces"][1]["name"]), text(&result["interfaces"][2]["mac"]))
 }
 
@@ -48,10 +48,10 @@ fn the_rules_are_the_references_with_and_without_ipam() {
         let sandbox = Sandbox::new();
         let [first, second] = ["id1", "id2"].map(|id| Port::new(&sandbox, id, config.clone()));
         let (one, two) = (first.add(), second.add());
-        assert_eq!(table(&sandbox), golden(&[told("id1", &one), told("id2", &two)]));
+        assert_eq!(table(&sandbox), golden(&[reported("id1", &one), reported("id2", &two)]));
         first.check(&one);
         first.del();
-        assert_eq!(table(&sandbox), golden(&[told("id2", &two)]));
+        assert_eq!(table(&sandbox), golden(&[reported("id2", &two)]));
         for _ in ["once", "again"] {
             second.del();
             assert_eq!(table(&sandbox), golden(&[]));
@@ -76,7 +76,7 @@ fn a_configured_mac_is_the_one_that_may_send() {
     let sandbox = Sandbox::new();
     let keys = json!({"macspoofchk": true, "runtimeConfig": {"mac": "02:00:00:00:00:11"}});
     let result = Port::new(&sandbox, "id1", layer_two(keys)).add();
-    let (id, host_end, _) = told("id1", &result);
+    let (id, host_end, _) = reported("id1", &result);
     assert_eq!(table(&sandbox), golden(&[(id, host_end, "02:00:00:00:00:11")]));
 }
 
@@ -89,7 +89,7 @@ fn frames_with_another_mac_do_not_get_through() {
     assert!(port.reaches("10.1.2.1", SECOND));
     port.container.sh("ip link set eth0 address 02:00:00:00:00:99");
     assert!(!port.reaches("10.1.2.1", SECOND / 2), "a stolen address must not get through");
-    port.container.sh(&format!("ip link set eth0 address {}", told("id1", &result).2));
+    port.container.sh(&format!("ip link set eth0 address {}", reported("id1", &result).2));
     let started = Instant::now();
     while !port.reaches("10.1.2.1", SECOND / 4) {
         assert!(started.elapsed() < 3 * SECOND, "its own address must get through again");
@@ -107,7 +107,7 @@ fn an_add_after_a_lost_del_does_not_pile_up_rules() {
     port.container.remove();
     let again = Port::new(&sandbox, "id1", config);
     let result = again.add();
-    assert_eq!(table(&sandbox), golden(&[told("id1", &result)]));
+    assert_eq!(table(&sandbox), golden(&[reported("id1", &result)]));
 }
 
 /// Go leaves them for ever.
@@ -149,7 +149,7 @@ fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
             }
         }
         assert!(!sandbox.sh("ip -o link show").contains(&host_end), "the lost one's link is gone");
-        assert_guards(&table(&sandbox), told("id1", &result));
+        assert_guards(&table(&sandbox), reported("id1", &result));
         port.check(&result);
         port.del();
         assert_eq!(table(&sandbox), golden(&[]));
@@ -186,12 +186,12 @@ fn each_network_has_a_check_of_its_own_that_goes_with_it() {
         of_second(Verb::Check);
         if first_goes {
             first.del();
-            assert_guards(&table(&sandbox), told("id1", &two));
+            assert_guards(&table(&sandbox), reported("id1", &two));
             of_second(Verb::Check);
             of_second(Verb::Del);
         } else {
             of_second(Verb::Del);
-            assert_eq!(table(&sandbox), golden(&[told("id1", &one)]));
+            assert_eq!(table(&sandbox), golden(&[reported("id1", &one)]));
             first.check(&one);
             first.del();
         }
@@ -206,7 +206,7 @@ fn a_long_container_id_is_guarded_too() {
     let id = "a".repeat(64);
     let port = Port::new(&sandbox, &id, layer_two(json!({"macspoofchk": true})));
     let result = port.add();
-    assert_eq!(table(&sandbox), golden(&[told(&id, &result)]));
+    assert_eq!(table(&sandbox), golden(&[reported(&id, &result)]));
     port.del();
     assert_eq!(table(&sandbox), golden(&[]));
 }

@@ -117,8 +117,8 @@ fn an_existing_bridge_is_not_changed_and_one_that_does_not_filter_is_warned_of()
         chain.expect_success();
         assert_eq!(filtering(&sandbox), 0);
         assert_eq!(vlans(&sandbox, &interface(&attachment, 1)), ["5 pvid untagged"]);
-        let told = chain.step("bridge").stderr();
-        assert!(told.contains("bridge br0 does not filter VLANs"), "no warning: {told}");
+        let reported = chain.step("bridge").stderr();
+        assert!(reported.contains("bridge br0 does not filter VLANs"), "no warning: {reported}");
 
         sandbox.sh("ip link set br0 type bridge vlan_filtering 1");
         let mut second = Attachment::new("c2", &sandbox.container("c2"));

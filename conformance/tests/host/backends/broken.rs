@@ -77,7 +77,7 @@ fn call(machine: &BackendHost, attached: &ServingContainer, plugin: &str, damage
 }
 
 /// How long a plugin has waited, by its message: `gave up after 10s`.
-fn told_waits(outcome: &Outcome) -> Duration {
+fn reported_waits(outcome: &Outcome) -> Duration {
     let said = [outcome.stdout(), outcome.stderr()].join("\n");
     let seconds = said.split("gave up after ").skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok());
     Duration::from_secs_f64(seconds.sum())
@@ -86,7 +86,7 @@ fn told_waits(outcome: &Outcome) -> Duration {
 /// Requires that a failure names the part, and that no plugin has waited for long.
 fn judge(part: Part, plugin: &str, outcome: &Outcome) -> Option<String> {
     assert!(outcome.elapsed() < LONGEST, "{plugin} takes {:?}: {outcome}", outcome.elapsed());
-    assert!(told_waits(outcome) <= LONGEST_WAIT, "{plugin} waits {:?}: {outcome}", told_waits(outcome));
+    assert!(reported_waits(outcome) <= LONGEST_WAIT, "{plugin} waits {:?}: {outcome}", reported_waits(outcome));
     if outcome.succeeded() {
         return None;
     }

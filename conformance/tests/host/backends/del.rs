@@ -62,10 +62,10 @@ fn last_one(machine: &BackendHost, kept: ServingContainer) {
     let words: Vec<String> = addresses.chain(["kept".to_owned(), KEPT.to_string()]).collect();
     let lines = machine.state().lines();
     // Where the next address is looked for.
-    let told = lines.iter().filter(|line| !line.contains("/last_reserved_ip."));
+    let reported = lines.iter().filter(|line| !line.contains("/last_reserved_ip."));
     let of_container =
         |line: &&String| line.split(|c: char| !is_part(c)).any(|part| words.iter().any(|word| word == part));
-    assert_eq!(told.into_iter().find(of_container), None, "of {words:?}: {lines:#?}");
+    assert_eq!(reported.into_iter().find(of_container), None, "of {words:?}: {lines:#?}");
 }
 
 /// Characters of names, addresses and ports.

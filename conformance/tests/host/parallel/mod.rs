@@ -45,8 +45,8 @@ fn rounds(backend: Backend) {
             Some(reference) if number.is_multiple_of(2) => Sides::Both(reference.folder.clone()),
             Some(_) | None => Sides::Ours,
         };
-        let told = Round::new(backend, sides, containers).run();
-        reference::say(&format!("{}, round {}: {told}", backend.name(), number + 1));
+        let reported = Round::new(backend, sides, containers).run();
+        reference::say(&format!("{}, round {}: {reported}", backend.name(), number + 1));
     }
 }
 

@@ -47,14 +47,14 @@ fn the_result_has_the_mac_and_mtu_of_the_link_and_there_is_no_filter() {
         let attachment = machine.attachment();
         let result = attached(&machine, &list(version, json!([config])), &attachment);
         let link = machine.link("eth0");
-        let told = result["interfaces"]
+        let reported = result["interfaces"]
             .as_array()
             .expect("interfaces")
             .iter()
             .find(|one| one["name"] == "eth0")
             .expect("eth0");
-        assert_eq!((told["mac"].as_str(), link.mtu), (Some(link.mac.as_str()), 1400), "{told}");
-        assert!(told["mtu"].is_null() || told["mtu"] == json!(link.mtu), "{told}");
+        assert_eq!((reported["mac"].as_str(), link.mtu), (Some(link.mac.as_str()), 1400), "{reported}");
+        assert!(reported["mtu"].is_null() || reported["mtu"] == json!(link.mtu), "{reported}");
         let disciplines = machine.container.sh("tc qdisc show dev eth0");
         assert!(!disciplines.contains("ingress") && !disciplines.contains("clsact"), "{disciplines}");
         machine.redirect(version, &attachment, &result);

@@ -34,11 +34,11 @@ fn list() -> Value {
 }
 
 fn parse(file: &Value) -> Result<Cached, String> {
-    let told = |error: CacheError| {
+    let reported = |error: CacheError| {
         let error = Error::from(error);
         format!("{} {error}: {}", error.code().number(), error.details())
     };
-    Cached::parse(file.to_string().as_bytes()).map_err(told)
+    Cached::parse(file.to_string().as_bytes()).map_err(reported)
 }
 
 fn read_by_plugin(config: &PluginConfig) -> Value {

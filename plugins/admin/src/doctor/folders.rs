@@ -86,10 +86,10 @@ fn named(about: String) -> Origin {
 }
 
 fn judge(runtime: &Runtime, found: &[FoundPlugin]) -> Finding {
-    let Runtime { name, folders, told_by } = runtime;
+    let Runtime { name, folders, named_in } = runtime;
     let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    let told = told_by.as_ref().map_or_else(String::new, |file| format!(", as {} says", file.display()));
-    let at = format!("{name}: in {}{told}", searched.join(", "));
+    let reported = named_in.as_ref().map_or_else(String::new, |file| format!(", as {} says", file.display()));
+    let at = format!("{name}: in {}{reported}", searched.join(", "));
     let others: Vec<&FoundPlugin> = found.iter().filter(|one| one.origin != Origin::Ours).collect();
     match (found.len(), others.is_empty()) {
         (0, _) => {
@@ -160,7 +160,7 @@ mod tests {
 
     fn runtime() -> Runtime {
         let folders = ["/a", "/b"].map(PathBuf::from).to_vec();
-        Runtime { name: "Nomad", folders, told_by: Some(PathBuf::from("/etc/n.hcl")) }
+        Runtime { name: "Nomad", folders, named_in: Some(PathBuf::from("/etc/n.hcl")) }
     }
 
     #[test]

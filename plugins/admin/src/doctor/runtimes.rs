@@ -70,7 +70,7 @@ pub struct Runtime {
     pub name: &'static str,
     pub folders: Vec<PathBuf>,
     /// The file that says so; `None` where the runtime decides.
-    pub told_by: Option<PathBuf>,
+    pub named_in: Option<PathBuf>,
 }
 
 /// Finds the runtimes that have a program or a configuration on this host. If there are none, returns one that stands for all
@@ -81,7 +81,7 @@ pub fn found() -> Vec<Runtime> {
         return found;
     }
     let folders = ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"].map(PathBuf::from).to_vec();
-    vec![Runtime { name: "no runtime that is known", folders, told_by: None }]
+    vec![Runtime { name: "no runtime that is known", folders, named_in: None }]
 }
 
 impl RuntimeSpec {
@@ -93,14 +93,14 @@ impl RuntimeSpec {
     }
 
     fn observe(&self) -> Runtime {
-        let told = self.files().into_iter().find_map(|file| {
+        let reported = self.files().into_iter().find_map(|file| {
             let folders = folders_in(&fs::read_to_string(&file).ok()?, self.keys)?;
             Some((folders, file))
         });
-        match told {
-            Some((folders, file)) => Runtime { name: self.name, folders, told_by: Some(file) },
+        match reported {
+            Some((folders, file)) => Runtime { name: self.name, folders, named_in: Some(file) },
             None => {
-                Runtime { name: self.name, folders: self.folders.iter().map(PathBuf::from).collect(), told_by: None }
+                Runtime { name: self.name, folders: self.folders.iter().map(PathBuf::from).collect(), named_in: None }
             }
         }
     }

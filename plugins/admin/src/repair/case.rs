@@ -47,7 +47,7 @@ impl Missing {
     }
 
     /// The outcome when nothing is put back.
-    pub fn told(self) -> RepairOutcome {
+    pub fn reported(self) -> RepairOutcome {
         let named = self.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
         with_failures(self.failures, named, RepairOutcome::Missing)
     }

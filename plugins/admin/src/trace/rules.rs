@@ -50,11 +50,11 @@ impl RuleTexts {
         if let Some(text) = listed.get(&handle) {
             return TracedRule { rejects: rejects(text), text: text.clone() };
         }
-        self.told(place, handle)
+        self.reported(place, handle)
     }
 
     /// What the kernel says of it.
-    fn told(&mut self, place: &Place, handle: u64) -> TracedRule {
+    fn reported(&mut self, place: &Place, handle: u64) -> TracedRule {
         let nothing = || TracedRule { text: format!("rule {handle}"), rejects: false };
         let Some(socket) = &mut self.socket else { return nothing() };
         match chains::rule(socket, place.family, [&place.table, &place.chain], handle) {

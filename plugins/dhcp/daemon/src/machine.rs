@@ -229,9 +229,9 @@ impl DaemonHost for LinuxDaemonHost {
 
     fn withdraw(&mut self, place: &InterfaceLocation, address: Ipv4Addr) {
         let done = on_link(place, |socket, index| {
-            for found in socket.addresses(index, Some(Family::V4)).map_err(told)? {
+            for found in socket.addresses(index, Some(Family::V4)).map_err(reported)? {
                 if found.cidr.address() == IpAddr::V4(address) {
-                    socket.remove_address(index, found.cidr).map_err(told)?;
+                    socket.remove_address(index, found.cidr).map_err(reported)?;
                 }
             }
             Ok(())
@@ -240,7 +240,7 @@ impl DaemonHost for LinuxDaemonHost {
     }
 
     fn set_down(&mut self, place: &InterfaceLocation) {
-        let done = on_link(place, |socket, index| socket.set_link_down(index).map_err(told));
+        let done = on_link(place, |socket, index| socket.set_link_down(index).map_err(reported));
         done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {error}", place.ifname, place.netns));
     }
 
@@ -262,7 +262,7 @@ impl DaemonHost for LinuxDaemonHost {
     }
 }
 
-fn told(error: impl Into<Error>) -> PlaceError {
+fn reported(error: impl Into<Error>) -> PlaceError {
     PlaceError::Interface(error.into().in_full())
 }
 
@@ -305,8 +305,8 @@ fn open_place(place: &InterfaceLocation) -> Result<Netns, PlaceError> {
 fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), PlaceError> {
     netns
         .inside(|| {
-            let mut socket = Socket::open().map_err(told)?;
-            let link = socket.link(ifname).map_err(told)?;
+            let mut socket = Socket::open().map_err(reported)?;
+            let link = socket.link(ifname).map_err(reported)?;
             let absent = || PlaceError::Interface(format!("error looking up {ifname:?}: Link not found"));
             let link = link.ok_or_else(absent)?;
             let hardware = link.mac.as_ref().and_then(|mac| Hardware::try_from(mac.bytes()).ok());
@@ -319,9 +319,9 @@ fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), Pl
 }
 
 fn set_link_up(netns: &Netns, ifname: &str) -> Result<(), PlaceError> {
-    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
-    match socket.link(ifname).map_err(told)? {
-        Some(link) if !link.up => socket.set_link_up(link.index).map_err(told),
+    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(reported)?;
+    match socket.link(ifname).map_err(reported)? {
+        Some(link) if !link.up => socket.set_link_up(link.index).map_err(reported),
         Some(_) | None => Ok(()),
     }
 }
@@ -332,8 +332,8 @@ fn on_link(
     work: impl FnOnce(&mut Socket, u32) -> Result<(), PlaceError>,
 ) -> Result<(), PlaceError> {
     let netns = open_place(place)?;
-    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
-    match socket.link(&place.ifname).map_err(told)? {
+    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(reported)?;
+    match socket.link(&place.ifname).map_err(reported)? {
         Some(link) => work(&mut socket, link.index),
         None => Ok(()),
     }

@@ -21,8 +21,8 @@ fn times(options: &[(u8, &[u8])]) -> (Option<u32>, u32, u32) {
 }
 
 fn routes(options: &[(u8, &[u8])]) -> Vec<String> {
-    let told = grant(options).routes;
-    told.iter().map(|GrantedRoute { to, prefix, router }| format!("{to}/{prefix} via {router}")).collect()
+    let reported = grant(options).routes;
+    reported.iter().map(|GrantedRoute { to, prefix, router }| format!("{to}/{prefix} via {router}")).collect()
 }
 
 #[test]
@@ -53,17 +53,17 @@ fn routes_are_those_of_option_121_or_else_of_option_33() {
 
 #[test]
 fn names_and_numbers_of_the_network_are_read_if_they_can_be_used() {
-    let told = grant(&[
+    let reported = grant(&[
         (code::ROUTER, &[10, 1, 2, 1, 10, 1, 2, 2, 7]),
         (code::DOMAIN_NAME_SERVER, &[192, 0, 2, 53]),
         (code::DOMAIN_NAME, b"example.org.\0"),
         (code::INTERFACE_MTU, &1400_u16.to_be_bytes()),
         (code::DOMAIN_SEARCH, b"\x03eng\x07example\x03org\0\x09marketing\xc0\x04"),
     ]);
-    assert_eq!(told.routers, [Ipv4Addr::new(10, 1, 2, 1), Ipv4Addr::new(10, 1, 2, 2)]);
-    assert_eq!(told.nameservers, [Ipv4Addr::new(192, 0, 2, 53)]);
-    assert_eq!((told.domain.as_deref(), told.mtu), (Some("example.org"), Some(1400)));
-    assert_eq!(told.search, ["eng.example.org", "marketing.example.org"]);
+    assert_eq!(reported.routers, [Ipv4Addr::new(10, 1, 2, 1), Ipv4Addr::new(10, 1, 2, 2)]);
+    assert_eq!(reported.nameservers, [Ipv4Addr::new(192, 0, 2, 53)]);
+    assert_eq!((reported.domain.as_deref(), reported.mtu), (Some("example.org"), Some(1400)));
+    assert_eq!(reported.search, ["eng.example.org", "marketing.example.org"]);
     for odd in [&b"a b"[..], b"a\nnameserver 1.1.1.1", b"\xff", b""] {
         assert_eq!(grant(&[(code::DOMAIN_NAME, odd)]).domain, None);
     }

@@ -75,8 +75,8 @@ fn an_element_of_a_set_is_missed_too() {
     nf::remove(&mut machine.netfilter.nftables, &crate::nftables::remove(&["fd00:88::5".parse().expect("address")]))
         .expect("removed");
     let parts = caller.parts(machine);
-    let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
-    assert_eq!(told, ["nft element inet cni_firewall containers_v6 { fd00:88::5 }"]);
+    let reported: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
+    assert_eq!(reported, ["nft element inet cni_firewall containers_v6 { fd00:88::5 }"]);
     caller.repair(machine);
     assert_eq!(machine.state(), before);
 }

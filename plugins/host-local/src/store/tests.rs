@@ -473,7 +473,7 @@ fn no_symbolic_link_is_written_through() {
 fn status_and_the_first_add_of_a_network_do_not_get_in_each_others_way() {
     let fixture = Fixture::new();
     let (number, probes, end) = (AtomicUsize::new(0), AtomicUsize::new(0), 300);
-    let told = Mutex::new(Vec::new());
+    let reported = Mutex::new(Vec::new());
     let path = || fixture.path.with_file_name(number.load(Ordering::Relaxed).to_string());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -485,7 +485,7 @@ fn status_and_the_first_add_of_a_network_do_not_get_in_each_others_way() {
                         None => Store::probe_creation(&path),
                     };
                     let failed = Store::reading(&path, machine()).map(drop).and_then(|()| probe()).err();
-                    told.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
+                    reported.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
                     probes.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -496,11 +496,11 @@ fn status_and_the_first_add_of_a_network_do_not_get_in_each_others_way() {
                 std::thread::yield_now();
             }
             let failed = Store::create(&path(), machine()).err();
-            told.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
+            reported.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
             number.fetch_add(1, Ordering::Relaxed);
         }
     });
-    assert_eq!(told.into_inner().expect("no panic"), [""; 0]);
+    assert_eq!(reported.into_inner().expect("no panic"), [""; 0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use crate::chains::ChainRegister;
 use crate::fixtures::{TCP, at, config};
 use cni_core::family::Family;
 
-fn told(config: Config, targets: &[&str]) -> Input {
+fn input(config: Config, targets: &[&str]) -> Input {
     let targets = targets.iter().map(|text| text.parse().expect("CIDR")).collect();
     let chains = ChainRegister::observe(&at(), &mut cni_testkit::FakeRecords::default());
     Input { config, at: at(), targets, chains, prev_result: CniResult::default() }
@@ -12,7 +12,8 @@ fn told(config: Config, targets: &[&str]) -> Input {
 #[test]
 fn add_lays_out_the_way_of_a_packet() {
     let br0 = IfName::parse("br0").expect("name");
-    let plan = plan(&told(config("", TCP), &["10.88.0.5/24", "fd00:88::5/64"]), Some(&br0), &ContestedPorts::default());
+    let plan =
+        plan(&input(config("", TCP), &["10.88.0.5/24", "fd00:88::5/64"]), Some(&br0), &ContestedPorts::default());
     assert_eq!(
         plan.to_string(),
         r#"owned  host: ensure v4 nat
@@ -51,9 +52,9 @@ owned  host: ensure v6 nat
 fn a_family_without_a_mapping_is_unchanged() {
     let v4_only = config("", r#"{"hostPort":1,"containerPort":1,"protocol":"tcp","hostIP":"0.0.0.0"}"#);
     let both = &["10.0.0.5/8", "fd00::5/64"];
-    let families: Vec<Family> = told(v4_only, both).mapped().map(|target| target.family()).collect();
+    let families: Vec<Family> = input(v4_only, both).mapped().map(|target| target.family()).collect();
     assert_eq!(families, [Family::V4]);
-    assert_eq!(plan(&told(config("", ""), both), None, &ContestedPorts::default()), Plan::default());
+    assert_eq!(plan(&input(config("", ""), both), None, &ContestedPorts::default()), Plan::default());
 }
 
 #[test]
@@ -69,6 +70,6 @@ fn loopback_is_routed_for_a_mapped_ipv4_address_that_is_masqueraded() {
         ("", v6_only, &["10.0.0.5/8"], None),
         ("", "", &["10.0.0.5/8"], None),
     ] {
-        assert_eq!(localnet_target(&told(config(keys, mappings), addresses)), want, "{keys} {mappings}");
+        assert_eq!(localnet_target(&input(config(keys, mappings), addresses)), want, "{keys} {mappings}");
     }
 }

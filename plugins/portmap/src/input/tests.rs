@@ -14,7 +14,7 @@ fn ports_lead_to_the_first_address_of_each_family_on_the_containers_interface() 
                 {"address":"10.1.0.5/16","interface":2},{"address":"10.0.0.5/8","interface":9},
                 {"address":"10.0.0.6/8","interface":1}]}"#,
     );
-    let told: Vec<String> =
+    let reported: Vec<String> =
         targets(&result, &IfName::parse("eth0").expect("name")).iter().map(Cidr::to_string).collect();
-    assert_eq!(told, ["10.0.0.5/8", "fd00::5/64"]);
+    assert_eq!(reported, ["10.0.0.5/8", "fd00::5/64"]);
 }

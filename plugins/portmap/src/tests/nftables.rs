@@ -206,11 +206,11 @@ fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
 
 #[test]
 fn stale_udp_flows_are_forgotten() {
-    let told = caller("", UDP_53, V4);
+    let reported = caller("", UDP_53, V4);
     let untold = Caller::with("ctr1", NFT, "null", "null");
-    for del in [&told, &untold] {
+    for del in [&reported, &untold] {
         let machine = &mut FakeHost::default();
-        let mapped = forgotten(machine, |machine| drop(told.add(machine).expect("added")));
+        let mapped = forgotten(machine, |machine| drop(reported.add(machine).expect("added")));
         assert_eq!(mapped, ["forget UDP flows to *:53 not answered by 10.88.0.5"]);
         let unmapped = forgotten(machine, |machine| del.del(machine).expect("removed"));
         assert_eq!(unmapped, ["forget UDP flows to *:53 answered by 10.88.0.5"]);

@@ -87,8 +87,8 @@ fn the_guard_comes_back_alone() {
     let before = rules(machine);
     machine.netfilter.nftables = FakeNftables::new();
     let parts = caller.parts(machine);
-    let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
-    assert_eq!(told, [r#"nft inet cni_plugins_localnet prerouting iifname != "lo" ip daddr 127.0.0.0/8 drop"#]);
+    let reported: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
+    assert_eq!(reported, [r#"nft inet cni_plugins_localnet prerouting iifname != "lo" ip daddr 127.0.0.0/8 drop"#]);
     caller.repair(machine);
     assert_eq!(rules(machine), before);
 }

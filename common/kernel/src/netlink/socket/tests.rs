@@ -107,8 +107,8 @@ fn of_a_series_each_refusal_is_reported_and_keeps_none_of_the_others() {
 #[test]
 fn an_empty_series_asks_nothing() {
     let (mut socket, _kernel) = played(&[]);
-    let told = socket.series(&[], |_: &u32| question(), |_, cause| panic!("{cause}"));
-    assert_eq!(told, Ok(()));
+    let reported = socket.series(&[], |_: &u32| question(), |_, cause| panic!("{cause}"));
+    assert_eq!(reported, Ok(()));
 }
 
 #[test]

@@ -22,9 +22,10 @@ pub fn compare(sides: &ComparedFolders, plan: &BenchPlan) {
             let folder = folder.to_owned();
             BenchSide::start(move |next, tell| work(&folder, *leases, next, tell))
         };
-        let told = in_turns(plan.rounds, [start(&sides.ours), start(&sides.reference)]);
+        let reported = in_turns(plan.rounds, [start(&sides.ours), start(&sides.reference)]);
         for (at, operation) in OPERATIONS.into_iter().enumerate() {
-            let [ours, reference] = told.each_ref().map(|turns| median(turns.iter().map(|turn| turn[at]).collect()));
+            let [ours, reference] =
+                reported.each_ref().map(|turns| median(turns.iter().map(|turn| turn[at]).collect()));
             row(operation, *leases, ours, reference);
         }
     }

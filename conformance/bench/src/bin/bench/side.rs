@@ -16,7 +16,7 @@ impl<T: Send + 'static> BenchSide<T> {
         let (answers, answer) = channel();
         thread::spawn(move || {
             let next = || requests.recv().ok();
-            let tell = |told| answers.send(told).expect("the comparison waits for an answer");
+            let tell = |reported| answers.send(reported).expect("the comparison waits for an answer");
             work(&next, &tell);
         });
         Self { request, answer }
@@ -31,12 +31,12 @@ impl<T: Send + 'static> BenchSide<T> {
 
 /// Lets all sides work in turns. The first turn makes what containers share; it is not counted.
 pub fn in_turns<T: Send + 'static, const SIDES: usize>(rounds: usize, sides: [BenchSide<T>; SIDES]) -> [Vec<T>; SIDES] {
-    let mut told = [const { Vec::new() }; SIDES];
+    let mut reported = [const { Vec::new() }; SIDES];
     sides.iter().for_each(|side| drop(side.turn()));
     for _ in 0..rounds {
-        for (side, told) in sides.iter().zip(&mut told) {
-            told.push(side.turn());
+        for (side, reported) in sides.iter().zip(&mut reported) {
+            reported.push(side.turn());
         }
     }
-    told
+    reported
 }

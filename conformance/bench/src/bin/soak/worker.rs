@@ -77,7 +77,8 @@ impl<'n> Worker<'n> {
             ContainerAction::Delete => return self.delete(container, step, context),
             ContainerAction::DeleteKilled => {
                 container.del_killed(step.killed_after, context);
-                return self.delete(container, step, context);
+                // The reference's DEL may fail for ever on the half that is left.
+                return self.delete(container, WorkerStep { by_reference: false, ..step }, context);
             }
         }
         Some(container)

@@ -73,7 +73,7 @@ fn mac(host: &PrivateHost) -> CaseVerdict {
 fn mtu(host: &PrivateHost) -> CaseVerdict {
     let entry = listed(host)?;
     let has = host.inside().link("eth0").map(|link| link.mtu).unwrap_or_default();
-    entry.get("mtu").map_or(Ok(()), |told| equal("mtu", json!(has), told.clone()))
+    entry.get("mtu").map_or(Ok(()), |reported| equal("mtu", json!(has), reported.clone()))
 }
 
 fn sandbox(host: &PrivateHost) -> CaseVerdict {
@@ -131,14 +131,14 @@ fn ip_interface(host: &PrivateHost) -> CaseVerdict {
 
 fn of_ipam(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
-    let told = host.ipam_result(&host.guest);
+    let reported = host.ipam_result(&host.guest);
     for key in ["address", "gateway"] {
-        equal(key, told["ips"][0][key].clone(), result["ips"][0][key].clone())?;
+        equal(key, reported["ips"][0][key].clone(), result["ips"][0][key].clone())?;
     }
-    equal("dns", told["dns"].clone(), result["dns"].clone())?;
+    equal("dns", reported["dns"].clone(), result["dns"].clone())?;
     let destinations =
         |object: &Value| entries(object, "routes").map(|route| route["dst"].to_string()).collect::<Vec<_>>();
-    equal("destinations of routes", destinations(&told).join(" "), destinations(&result).join(" "))
+    equal("destinations of routes", destinations(&reported).join(" "), destinations(&result).join(" "))
 }
 
 fn routes(host: &PrivateHost) -> CaseVerdict {

@@ -26,7 +26,7 @@ use crate::kernel::Feature;
 const INSIDE: &str = "CNI_UML";
 
 /// The time limit for the kernel, from boot to end.
-const BOOT_DEADLINE: Duration = Duration::from_secs(1200);
+const BOOT_DEADLINE: Duration = Duration::from_secs(3600);
 
 /// Programs that are needed, and the Debian packages that have them.
 const NEEDED: [(&str, &str); 3] =

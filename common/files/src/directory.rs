@@ -7,11 +7,12 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use nix::unistd::geteuid;
 
-use crate::draft::{Draft, set_mode};
+use crate::draft::{Draft, random, set_mode};
 use crate::error::FileError;
 use crate::file::{open_or_create, read_if_present};
 
@@ -28,7 +29,10 @@ const FILE_MODE: u32 = 0o600;
 const OUTER_MODE: u32 = 0o755;
 
 /// How often work is repeated if another process removes its directory meanwhile.
-const REPEATS: u32 = 100;
+const REPEATS: u64 = 100;
+
+/// The longest pause before work is repeated, in microseconds.
+const LONGEST_PAUSE: u64 = 5000;
 
 /// A directory that only its owner may read. It is made when something is written into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +199,8 @@ impl PrivateDirectory {
 }
 
 /// Makes a directory and does work in it. Others may remove the directory as long as it is empty. If that happens
-/// during the work, both are repeated.
+/// during the work, both are repeated, after a random pause that grows: without it, processes that make and remove the
+/// directory in step have kept one from its work a hundred times.
 pub fn in_directory<T>(
     make: impl Fn() -> Result<(), FileError>,
     work: impl Fn() -> Result<T, FileError>,
@@ -203,10 +208,11 @@ pub fn in_directory<T>(
     let attempt = || make().and_then(|()| work());
     let gone = |error: &FileError| matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
     let mut done = attempt();
-    for _ in 0..REPEATS {
+    for repeat in 1..=REPEATS {
         if !done.as_ref().is_err_and(gone) {
             break;
         }
+        thread::sleep(Duration::from_micros(random() % (repeat * 100).min(LONGEST_PAUSE)));
         done = attempt();
     }
     done

@@ -121,9 +121,9 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// The standard library seeds each of these with random bytes from the kernel. If the name is taken, writing the draft
-/// fails and no harm is done.
-fn random() -> u64 {
+/// A random number: the standard library seeds each of these states with random bytes from the kernel. If it is the name
+/// of another draft, writing the draft fails and no harm is done.
+pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 

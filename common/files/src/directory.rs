@@ -127,9 +127,11 @@ impl PrivateDirectory {
     /// # Errors
     /// [`FileError`], also if the directory belongs to another user, who could have written anything.
     pub fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, FileError> {
-        if !self.verify()? {
-            return Ok(None);
-        }
+        if self.verify()? { self.read_verified(name) } else { Ok(None) }
+    }
+
+    /// Reads a file as [`PrivateDirectory::read_file`] does, for a caller that has verified the directory.
+    pub fn read_verified(&self, name: &str) -> Result<Option<Vec<u8>>, FileError> {
         match read_if_present(MOST, &self.path.join(name)) {
             Err(error) if matches!(error.source.kind(), ErrorKind::InvalidInput | ErrorKind::FileTooLarge) => {
                 log::warn!("{error}, which counts as empty: {}", error.source);
@@ -166,7 +168,10 @@ impl PrivateDirectory {
     }
 
     /// Whether the directory exists.
-    fn verify(&self) -> Result<bool, FileError> {
+    ///
+    /// # Errors
+    /// [`FileError`] if it belongs to another user, or is a link.
+    pub fn verify(&self) -> Result<bool, FileError> {
         for path in self.private() {
             match fs::symlink_metadata(path) {
                 Ok(metadata) => verify_owner(&metadata).map_err(FileError::of("use", path))?,

@@ -5,11 +5,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::libc::{EISDIR, O_NOFOLLOW, O_NONBLOCK};
+use nix::sys::stat::Mode;
 
 use crate::error::FileError;
 
-/// Reads a file of at most so many bytes, or `/dev/null`. A symbolic link is followed.
+/// Reads a file of at most so many bytes, or `/dev/null`: as many as it has when it is opened. A symbolic link is followed.
 ///
 /// # Errors
 /// [`FileError`], also when the file is missing, larger, or of a kind that may never end or keep its reader waiting.
@@ -27,18 +29,21 @@ fn read_opened(file: File, limit: u64) -> io::Result<Vec<u8>> {
     if !kind.is_file() && !is_null(&file, kind)? {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let mut content = with_room_for(metadata.len().min(limit));
-    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if metadata.len() > limit {
+        return Err(too_large(limit));
+    }
+    // Most files are read at once. A size of 0 may be one that the kernel does not know, as in proc(5).
+    let most = if metadata.len() == 0 { limit.saturating_add(1) } else { metadata.len() };
+    let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    file.take(most).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+        return Err(too_large(limit));
     }
     Ok(content)
 }
 
-/// A buffer for so many bytes. Into a smaller one the standard library reads 32 bytes at first, and then more and more.
-pub(crate) fn with_room_for(bytes: u64) -> Vec<u8> {
-    const PROBE: usize = 32;
-    Vec::with_capacity(usize::try_from(bytes).unwrap_or_default().saturating_add(PROBE))
+fn too_large(limit: u64) -> io::Error {
+    io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))
 }
 
 /// Tells `/dev/null`, which some give for a file that says nothing, from other devices.
@@ -49,8 +54,10 @@ fn is_null(file: &File, kind: fs::FileType) -> io::Result<bool> {
 
 /// Opens a file for reading. A symbolic link is not followed, and a named pipe does not block.
 pub fn open_to_read(path: &Path) -> Result<File, FileError> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path).map_err(FileError::of("open", path))
+    // By openat(2), since musl's open() sets `FD_CLOEXEC` by one more system call.
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let opened = openat(AT_FDCWD, path, flags, Mode::empty());
+    opened.map(File::from).map_err(io::Error::from).map_err(FileError::of("open", path))
 }
 
 /// Reads a file of at most `limit` bytes with [`open_to_read`]; `None` if it is missing.
@@ -97,7 +104,6 @@ pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
 mod tests {
     use super::*;
     use nix::libc::{ELOOP, ENXIO};
-    use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -3,6 +3,7 @@
 //! Each lock is a lock on one byte by fcntl(2) (`F_SETLK`), far beyond the end of the empty file. The kernel releases
 //! it when the process ends or closes the file. A process does not exclude itself.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -25,19 +26,24 @@ pub struct LockTable {
     directory: PrivateDirectory,
     name: &'static str,
     file: Option<File>,
+    /// The numbers whose locks were taken.
+    held: BTreeSet<u32>,
 }
 
 impl LockTable {
     /// The locks of a file, which is made when the first one is taken.
     pub const fn new(directory: PrivateDirectory, name: &'static str) -> Self {
-        Self { directory, name, file: None }
+        Self { directory, name, file: None, held: BTreeSet::new() }
     }
 
-    /// Takes the lock of a number exclusively.
+    /// Takes the lock of a number exclusively. One that it holds already costs nothing.
     ///
     /// # Errors
     /// [`LockError::Held`] when it does not become free within `patience`, and [`LockError::File`] when the file cannot be made.
     pub fn exclusive(&mut self, number: u32, patience: Duration) -> Result<(), LockError> {
+        if self.held.contains(&number) {
+            return Ok(());
+        }
         let path = self.path();
         loop {
             let file = match self.file.take() {
@@ -48,7 +54,9 @@ impl LockTable {
             // The holder of the last lock has removed the file, and a lock of a removed file excludes nobody.
             if is_same(&file, &path) {
                 self.file = Some(file);
-                return taken.map(drop);
+                taken?;
+                self.held.insert(number);
+                return Ok(());
             }
         }
     }

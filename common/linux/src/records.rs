@@ -25,12 +25,14 @@ pub struct RunRecords {
     root: PrivateDirectory,
     /// The directory of the boot and the namespace, once it is known.
     directory: Option<PrivateDirectory>,
+    /// The kinds whose directory is known to be one that nobody else can have written into.
+    verified: Vec<RecordKind>,
 }
 
 impl Default for RunRecords {
     /// The records of the network namespace in which one of them is first asked for.
     fn default() -> Self {
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY), directory: None }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), directory: None, verified: Vec::new() }
     }
 }
 
@@ -139,7 +141,13 @@ fn text(content: Vec<u8>) -> String {
 impl Records for RunRecords {
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
         let directory = self.directory()?.below(key.kind().as_str());
-        Ok(directory.read_file(key.name())?.map(text))
+        if !self.verified.contains(&key.kind()) {
+            if !directory.verify()? {
+                return Ok(None);
+            }
+            self.verified.push(key.kind());
+        }
+        Ok(directory.read_verified(key.name())?.map(text))
     }
 
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
@@ -165,7 +173,7 @@ mod tests {
     /// The records of a namespace below a folder.
     fn records(root: &Path) -> RunRecords {
         let root = PrivateDirectory::new(root.join("records"));
-        RunRecords { directory: Some(root.below("boot-1")), root }
+        RunRecords { directory: Some(root.below("boot-1")), root, verified: Vec::new() }
     }
 
     fn key(name: &str) -> RecordKey {

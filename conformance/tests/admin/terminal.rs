@@ -45,7 +45,7 @@ fn a_link_and_a_pipe_in_the_cache_keep_nobody_waiting() {
     assert_eq!((code, found["attachments"].as_array().map(Vec::len)), (Some(1), Some(1)), "{found:#}");
     let problems = found["problems"].to_string();
     for (name, why) in
-        [("link", "it is not a file"), ("pipe", "it is not a file"), ("sparse", "it is larger than 1048576 bytes")]
+        [("link", "it is not a file"), ("pipe", "it is not a file"), ("sparse", "it has more than 1048576 bytes")]
     {
         assert!(problems.contains(&format!("results/{name}: {why}")), "{name}: {problems}");
     }

@@ -2,19 +2,23 @@
 //!
 //! Their content is read elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cni_core::names::Attachment;
+use cni_files::read_if_present;
 
 /// Where libcni keeps them, unless a runtime chooses another place.
 pub const DIRECTORY: &str = "/var/lib/cni";
 
 /// The largest file that is read. libcni's are below 100 kB with all the ports that a container may publish.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// A write in the same tick of the kernel's clock as an earlier one need not change the times of a file; ticks are far shorter.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// A file of the cache.
 #[derive(Debug)]
@@ -23,19 +27,48 @@ pub struct CacheFile {
     /// Its content, or why it cannot be read.
     pub content: io::Result<Vec<u8>>,
     written: SystemTime,
+    /// Its state before it was read, if every later write changes that.
+    settled: Option<FileState>,
+}
+
+/// The state of a file, stat(2): a write, a new file of the same name, and a set time change it.
+#[derive(Debug, PartialEq, Eq)]
+struct FileState {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds since 1970.
+    changed: (i64, i64),
+}
+
+impl FileState {
+    fn of(metadata: &Metadata) -> Self {
+        let (device, inode, size) = (metadata.dev(), metadata.ino(), metadata.size());
+        Self { device, inode, size, changed: (metadata.ctime(), metadata.ctime_nsec()) }
+    }
+
+    /// Whether every write from now on, a time since 1970, changes the state.
+    fn is_settled(&self, now: Duration) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        changed.is_some_and(|(seconds, nanoseconds)| now > Duration::new(seconds, nanoseconds) + SETTLED)
+    }
 }
 
 impl CacheFile {
     fn read(path: PathBuf) -> Self {
-        let written =
-            fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        Self { content: content(&path), path, written }
+        let metadata = fs::symlink_metadata(&path);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let written = metadata.as_ref().ok().and_then(|metadata| metadata.modified().ok());
+        let settled = metadata.as_ref().ok().map(FileState::of).filter(|state| state.is_settled(now));
+        let content = metadata.and_then(|metadata| content(&path, &metadata));
+        Self { content, path, written: written.unwrap_or(SystemTime::UNIX_EPOCH), settled }
     }
 
     /// A file that is not on the disk.
     #[cfg(test)]
     pub fn of_test(content: io::Result<Vec<u8>>) -> Self {
-        Self { path: PathBuf::from("/nowhere"), content, written: SystemTime::UNIX_EPOCH }
+        Self { path: PathBuf::from("/nowhere"), content, written: SystemTime::UNIX_EPOCH, settled: None }
     }
 
     /// When it was written, which is after ADD, as time since 1970.
@@ -49,30 +82,28 @@ impl CacheFile {
     /// # Errors
     /// When the file exists and cannot be read.
     pub fn is_current(&self) -> io::Result<bool> {
-        match content(&self.path) {
-            Ok(content) => Ok(self.content.as_ref().is_ok_and(|earlier| *earlier == content)),
+        let read = fs::symlink_metadata(&self.path).and_then(|metadata| {
+            let is_unchanged = self.content.is_ok() && self.settled == Some(FileState::of(&metadata));
+            if is_unchanged { Ok(true) } else { content(&self.path, &metadata).map(|content| self.has(&content)) }
+        });
+        match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            read => read,
         }
+    }
+
+    fn has(&self, content: &[u8]) -> bool {
+        self.content.as_ref().is_ok_and(|earlier| *earlier == content)
     }
 }
 
 /// A link could lead to a file that never ends, and a pipe or a device could keep its reader waiting. libcni writes neither.
-fn content(path: &Path) -> io::Result<Vec<u8>> {
-    let refused = |why: String| Err(io::Error::other(why));
-    if !fs::symlink_metadata(path)?.is_file() {
-        return refused("it is not a file".to_owned());
+fn content(path: &Path, metadata: &Metadata) -> io::Result<Vec<u8>> {
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
     }
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
-    if !file.metadata()?.is_file() {
-        return refused("it is not a file".to_owned());
-    }
-    let mut content = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MOST_BYTES {
-        return refused(format!("it is larger than {MOST_BYTES} bytes"));
-    }
-    Ok(content)
+    let content = read_if_present(MOST_BYTES, path).map_err(|error| error.source)?;
+    content.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// The folder of the files below libcni's own.
@@ -151,6 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn every_write_changes_the_state_of_a_file_that_has_settled() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("a");
+        fs::write(&path, "text").expect("write");
+        let state = || FileState::of(&fs::symlink_metadata(&path).expect("there"));
+        let earlier = state();
+        let changed = Duration::new(earlier.changed.0.unsigned_abs(), 0);
+        assert!(!earlier.is_settled(changed) && !earlier.is_settled(Duration::ZERO));
+        assert!(earlier.is_settled(changed + 3 * SETTLED));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(state(), earlier);
+        fs::write(&path, "else").expect("write");
+        assert_ne!(state(), earlier);
+    }
+
+    #[test]
     fn what_is_no_file_cannot_be_read() {
         let directory = tempfile::tempdir().expect("directory");
         fs::create_dir_all(results(directory.path()).join("folder")).expect("create");
@@ -176,6 +223,6 @@ mod tests {
         assert_eq!(reported("real"), Ok(4));
         assert_eq!(reported("link"), Err("it is not a file".to_owned()));
         assert_eq!(reported("pipe"), Err("it is not a file".to_owned()));
-        assert_eq!(reported("large"), Err("it is larger than 1048576 bytes".to_owned()));
+        assert_eq!(reported("large"), Err("it has more than 1048576 bytes".to_owned()));
     }
 }

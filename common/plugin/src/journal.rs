@@ -89,21 +89,48 @@ impl<'a> Journal<'a> {
 
     /// Takes everything back, and returns the error that was the reason, with what could not be undone. A failure with the
     /// same message is not repeated: a delegate that cannot be started fails DEL as it failed ADD.
+    ///
+    /// As long as a link cannot be removed, no delegated plugin is called: the link may have addresses, which another
+    /// container would get. If it stays, the delegated plugins are left to DEL.
     pub fn rollback(mut self, mut error: Error) -> Error {
+        let (mut is_link_left, mut waiting) = (false, Vec::new());
         while let Some(undo) = self.undo.pop() {
-            let undone = match undo {
-                UndoAction::Step(step) => self.host.apply(&step).map(|_| ()),
-                UndoAction::Delegate { plugin, other } => {
-                    self.host.delegate(&plugin, Command::Del, other.as_deref()).map(|_| ())
-                }
-                UndoAction::Release(release) => release(),
-            };
-            if let Err(failed) = undone
-                && failed.to_string() != error.to_string()
-            {
-                error = error.with_note(format!("and while undoing: {}", failed.in_full()));
+            if is_link_left && matches!(undo, UndoAction::Delegate { .. }) {
+                waiting.push(undo);
+                continue;
             }
+            let removes_link = matches!(&undo, UndoAction::Step(step) if step.removes_link());
+            let undone = self.carry_out(undo);
+            if removes_link {
+                is_link_left = undone.is_err();
+            }
+            error = noted(error, undone);
         }
-        error
+        if is_link_left && !waiting.is_empty() {
+            return error.with_note(
+                "the addresses stay reserved until DEL, since the interface could not be removed".to_owned(),
+            );
+        }
+        waiting.into_iter().fold(error, |error, delegate| noted(error, self.carry_out(delegate)))
+    }
+
+    fn carry_out(&mut self, undo: UndoAction) -> Result<(), Error> {
+        match undo {
+            UndoAction::Step(step) => self.host.apply(&step).map(|_| ()),
+            UndoAction::Delegate { plugin, other } => {
+                self.host.delegate(&plugin, Command::Del, other.as_deref()).map(|_| ())
+            }
+            UndoAction::Release(release) => release(),
+        }
+    }
+}
+
+/// An error with the note that something could not be undone.
+fn noted(error: Error, undone: Result<(), Error>) -> Error {
+    match undone {
+        Err(failed) if failed.to_string() != error.to_string() => {
+            error.with_note(format!("and while undoing: {}", failed.in_full()))
+        }
+        Ok(()) | Err(_) => error,
     }
 }

@@ -10,6 +10,9 @@ use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 use cni_testkit::{FakeContainer, FakeHost, REFUSAL};
 
+/// The note about addresses of a link that stays.
+const KEPT: &str = "the addresses stay reserved until DEL, since the interface could not be removed";
+
 const RECORDS: RecordKind = RecordKind::new("things");
 
 fn host() -> FakeHost {
@@ -114,6 +117,33 @@ fn undoing_goes_backwards_and_its_failures_are_notes() {
     let delegate = notes.find("and while undoing: ipam has failed").expect("a note of the delegate");
     assert!(own < delegate, "{notes}");
     assert_eq!(host.applied().last().map(String::as_str), Some("container: link del d0"));
+    assert_eq!(host.delegated(), ["ipam ADD", "ipam DEL"]);
+}
+
+#[test]
+fn addresses_are_not_released_while_the_link_cannot_be_removed() {
+    let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
+    host.fail_at(3);
+    let mut journal = Journal::new(&mut host);
+    journal.delegate_add("ipam").expect("an answer");
+    journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
+    let error = journal.rollback(failure());
+    let details = error.details();
+    assert!(details.contains(REFUSAL) && details.ends_with(KEPT), "{details}");
+    assert_eq!(host.delegated(), ["ipam ADD"]);
+}
+
+#[test]
+fn addresses_are_released_after_a_later_removal_of_the_link() {
+    let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
+    host.fail_at(3);
+    let mut journal = Journal::new(&mut host);
+    journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
+    journal.delegate_add("ipam").expect("an answer");
+    let index = journal.host().link(Ns::Container, &name("d0")).expect("an answer").expect("a link").index;
+    journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index });
+    let error = journal.rollback(failure());
+    assert!(!error.details().contains(KEPT), "{}", error.details());
     assert_eq!(host.delegated(), ["ipam ADD", "ipam DEL"]);
 }
 

@@ -374,6 +374,11 @@ impl Step {
         }
     }
 
+    /// Whether it removes a link.
+    pub const fn removes_link(&self) -> bool {
+        matches!(self, Self::RemoveLink { .. } | Self::RemoveLinkByIndex { .. } | Self::RemoveNumberedLink { .. })
+    }
+
     /// The step that undoes this one when it is not known whether it was carried out; none where that
     /// could take away what existed before.
     pub fn inverse_of_attempt(&self) -> Option<Self> {

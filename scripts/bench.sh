@@ -8,7 +8,7 @@
 #   --many            many containers at once, beside 0 and 1000 others: how many a second, and what they wait for
 #   --floor           each plugin against the floor: what is unavoidable of its system calls, made by the smallest program
 #   --others N        with --many or --floor: beside N others
-#   --pictures DIR    draws cost.svg and packets.svg into DIR; those of the pages are in conformance/pictures
+#   --pictures DIR    draws cost.svg and packets.svg into DIR, or floor.svg with --floor; those of the pages are in conformance/pictures
 #   REFERENCE_DIR     /usr/lib/cni unless given
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

@@ -21,10 +21,10 @@ use std::time::Duration;
 use cni_conformance::child::{self, Limit};
 use cni_conformance::{Container, Nomad, Runtime, Sandbox};
 
-use crate::ComparedFolders;
 use crate::chain::{NeighbourContainers, OPERATIONS, life, newcomer};
 use crate::side::{BenchSide, in_turns};
 use crate::table::median;
+use crate::{ComparedFolders, FloorCost};
 use calls::Call;
 pub use record::record;
 
@@ -65,18 +65,16 @@ struct Recording {
 }
 
 /// Compares ours, the floor and the reference beside so many containers.
-pub fn compare(sides: &ComparedFolders, replay: &Path, containers: &[usize], rounds: usize) {
+pub fn compare(sides: &ComparedFolders, replay: &Path, containers: &[usize], rounds: usize) -> Vec<FloorCost> {
     println!("\nThe floor: the same changes and each question once, made by the smallest static program");
     println!(
         "{:<6} {:<9} {:>10} {:>9} {:>9} {:>9} {:>11} {:>11} {:>7} {:>7}",
         "", "", "containers", "floor", "ours", "reference", "ours/floor", "ref./floor", "calls", "floor's"
     );
-    for &others in containers {
-        beside(sides, replay, others, rounds);
-    }
+    containers.iter().flat_map(|others| beside(sides, replay, *others, rounds)).collect()
 }
 
-fn beside(sides: &ComparedFolders, replay: &Path, others: usize, rounds: usize) {
+fn beside(sides: &ComparedFolders, replay: &Path, others: usize, rounds: usize) -> Vec<FloorCost> {
     let (sender, recordings) = channel();
     let ours = || sides.ours.clone();
     let [filler, reference, replay] = [ours(), sides.reference.clone(), replay.to_owned()];
@@ -93,6 +91,7 @@ fn beside(sides: &ComparedFolders, replay: &Path, others: usize, rounds: usize) 
         BenchSide::start(move |next, tell| time_turns(&folder, &filler, others, next, tell))
     };
     let [_, floor, ours, reference] = in_turns(rounds, [recorded, floor, timed(ours()), timed(reference)]);
+    let mut costs = Vec::new();
     for operation in OPERATIONS {
         let mut sums = [Some(Duration::ZERO); 3];
         let mut calls = (0, 0);
@@ -105,7 +104,9 @@ fn beside(sides: &ComparedFolders, replay: &Path, others: usize, rounds: usize) 
             calls = (calls.0 + counted.0, calls.1 + counted.1);
         }
         row(operation, "all four", others, sums, calls);
+        costs.push(FloorCost { operation, others, times: sums });
     }
+    costs
 }
 
 /// Returns the median, or nothing when a plugin was not called, as after a CHECK that failed.

@@ -21,7 +21,7 @@ mod tool;
 mod floor {
     use std::path::Path;
 
-    pub fn compare(_: &crate::ComparedFolders, _: &Path, _: &[usize], _: usize) {
+    pub fn compare(_: &crate::ComparedFolders, _: &Path, _: &[usize], _: usize) -> Vec<crate::FloorCost> {
         panic!("--floor needs x86-64")
     }
 
@@ -32,12 +32,25 @@ mod floor {
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chain::Load;
 use many::Crowds;
-use picture::{Line, Picture};
+use picture::{Line, Picture, Stroke};
 
 const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--many [--others N]] [--floor REPLAY [--others N]] [--pictures DIR]";
+
+/// The title and the axis across of both pictures of costs.
+const COST: &str = "Time for one container of Nomad's (milliseconds, logarithmic)";
+const OTHERS: &str = "other containers on the host";
+
+/// What the four plugins together took for a command beside so many containers.
+struct FloorCost {
+    operation: &'static str,
+    others: usize,
+    /// The floor, ours, and the reference.
+    times: [Option<Duration>; 3],
+}
 
 /// How many containers there are, and how many more have died, when the administrator's tool is timed.
 const TOOL: (usize, usize) = (1500, 300);
@@ -106,7 +119,11 @@ fn main() {
     let sides = ComparedFolders { ours, reference };
     if let Some(replay) = replay {
         let others: Option<usize> = others;
-        floor::compare(&sides, &replay, others.as_ref().map_or(plan.containers, std::slice::from_ref), QUICK.rounds);
+        let containers = others.as_ref().map_or(plan.containers, std::slice::from_ref);
+        let costs = floor::compare(&sides, &replay, containers, QUICK.rounds);
+        if let Some(directory) = pictures {
+            write(&directory.join("floor.svg"), &floor_picture(&costs));
+        }
         return;
     }
     if let Some(crowds) = many {
@@ -120,7 +137,6 @@ fn main() {
     many::measure(&sides, &plan.crowds);
     let packets = plan.packets.map(|containers| packets::measure(&sides.ours, containers));
     if let Some(directory) = pictures {
-        fs::create_dir_all(&directory).expect("a folder for the pictures");
         write(&directory.join("cost.svg"), &cost_picture(&costs));
         if let Some(packets) = packets {
             write(&directory.join("packets.svg"), &packets);
@@ -136,6 +152,7 @@ fn record(arguments: impl Iterator<Item = String>) -> ! {
 }
 
 fn write(path: &Path, picture: &Picture) {
+    path.parent().map_or(Ok(()), fs::create_dir_all).expect("a folder for the pictures");
     fs::write(path, picture.svg()).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
     println!("\nwrote {}", path.display());
 }
@@ -159,7 +176,7 @@ fn sizes(sides: &ComparedFolders) {
 }
 
 fn cost_picture(costs: &[chain::Measurement]) -> Picture {
-    let line = |operation: &str, is_ours: bool| {
+    let line = |at: usize, operation: &str, is_ours: bool| {
         let of = costs.iter().filter(|cost| cost.operation == operation);
         let points = of.filter_map(|cost| match cost.load {
             Load::Containers(others) => {
@@ -168,15 +185,27 @@ fn cost_picture(costs: &[chain::Measurement]) -> Picture {
             }
             Load::Connections(_) => None,
         });
-        let who = if is_ours { "these plugins" } else { "Go" };
-        Line { name: format!("{operation}, {who}"), emphasized: is_ours, points: points.collect() }
+        let (who, stroke) = if is_ours { ("these plugins", Stroke::Thick) } else { ("Go", Stroke::Thin) };
+        let colour = 2 * at + usize::from(!is_ours);
+        Line { name: format!("{operation}, {who}"), stroke, colour, points: points.collect() }
     };
-    let lines =
-        ["ADD", "CHECK", "DEL"].into_iter().flat_map(|operation| [line(operation, true), line(operation, false)]);
-    Picture {
-        title: "Time for one container of Nomad's (milliseconds, logarithmic)".to_owned(),
-        across: "other containers on the host".to_owned(),
-        logarithmic: true,
-        lines: lines.collect(),
+    let operations = chain::OPERATIONS.iter().enumerate();
+    let lines = operations.flat_map(|(at, operation)| [line(at, operation, true), line(at, operation, false)]);
+    Picture { title: COST.to_owned(), across: OTHERS.to_owned(), logarithmic: true, lines: lines.collect() }
+}
+
+/// Ours, the reference and the floor.
+fn floor_picture(costs: &[FloorCost]) -> Picture {
+    let mut lines = Vec::new();
+    for (at, operation) in chain::OPERATIONS.into_iter().enumerate() {
+        for (who, side, stroke) in
+            [("Go", 2, Stroke::Thin), ("these plugins", 1, Stroke::Thick), ("the floor", 0, Stroke::Dashed)]
+        {
+            let of = costs.iter().filter(|cost| cost.operation == operation);
+            let points = of.filter_map(|cost| Some((cost.others as f64, cost.times[side]?.as_secs_f64() * 1000.0)));
+            let (name, colour) = (format!("{operation}, {who}"), 2 * at + usize::from(side == 2));
+            lines.push(Line { name, stroke, colour, points: points.collect() });
+        }
     }
+    Picture { title: COST.to_owned(), across: OTHERS.to_owned(), logarithmic: true, lines }
 }

@@ -8,7 +8,7 @@ use cni_conformance::{Nomad, Outside, Runtime, Sandbox};
 use serde_json::Value;
 
 use crate::chain::NeighbourContainers;
-use crate::picture::{Line, Picture};
+use crate::picture::{Line, Picture, Stroke};
 
 /// How many echo requests are sent at once after one another.
 const REQUESTS: &str = "5000";
@@ -40,7 +40,8 @@ pub fn measure(folder: &Path, containers: usize) -> Picture {
             }
         }
         for (which, points) in ["first", "last"].into_iter().zip(points) {
-            lines.push(Line { name: format!("{name}, {which} container"), emphasized: backend == "nftables", points });
+            let stroke = if backend == "nftables" { Stroke::Thick } else { Stroke::Thin };
+            lines.push(Line { name: format!("{name}, {which} container"), stroke, colour: lines.len(), points });
         }
     }
     Picture {

@@ -2,11 +2,20 @@
 
 use std::fmt::Write as _;
 
+/// How a line is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stroke {
+    Thick,
+    Thin,
+    Dashed,
+}
+
 /// One line.
 pub struct Line {
     pub name: String,
-    /// Whether it is drawn thicker.
-    pub emphasized: bool,
+    pub stroke: Stroke,
+    /// The number of its colour.
+    pub colour: usize,
     /// Across and up.
     pub points: Vec<(f64, f64)>,
 }
@@ -61,15 +70,16 @@ impl Picture {
 
     fn draw_lines(&self, svg: &mut String) {
         let mut names: Vec<(f64, usize)> = Vec::new();
-        for (at, Line { emphasized, points, .. }) in self.lines.iter().enumerate() {
+        for (at, Line { stroke, points, .. }) in self.lines.iter().enumerate() {
             let place = |&(x, y): &(f64, f64)| format!("{:.1},{:.1}", self.right(x), self.up(y));
-            let width = if *emphasized { 3 } else { 1 };
+            let pen = match stroke {
+                Stroke::Thick => "stroke-width=\"3\"",
+                Stroke::Thin => "stroke-width=\"1\"",
+                Stroke::Dashed => "stroke-width=\"1.5\" stroke-dasharray=\"5 4\"",
+            };
             let path = points.iter().map(place).collect::<Vec<_>>().join(" ");
-            let colour = colour(at);
-            put(
-                svg,
-                &format!("<polyline points=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>"),
-            );
+            let colour = self.colour(at);
+            put(svg, &format!("<polyline points=\"{path}\" fill=\"none\" stroke=\"{colour}\" {pen}/>"));
             names.extend(points.last().map(|&(_, y)| (self.up(y), at)));
         }
         names.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -80,9 +90,19 @@ impl Picture {
             let x = WIDTH - RIGHT + 8.0;
             put(
                 svg,
-                &format!("<text x=\"{x}\" y=\"{:.1}\" fill=\"{}\">{}</text>", y + 4.0, colour(at), self.lines[at].name),
+                &format!(
+                    "<text x=\"{x}\" y=\"{:.1}\" fill=\"{}\">{}</text>",
+                    y + 4.0,
+                    self.colour(at),
+                    self.lines[at].name
+                ),
             );
         }
+    }
+
+    /// The colour of a line.
+    fn colour(&self, at: usize) -> &'static str {
+        COLOURS[self.lines[at].colour % COLOURS.len()]
     }
 
     fn text(&self, svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
@@ -122,10 +142,6 @@ impl Picture {
         let step = 10.0_f64.powf(most.log10().floor()).max(1.0);
         (0..=10).map(|mark| f64::from(mark) * step).take_while(|mark| *mark < most + step).collect()
     }
-}
-
-fn colour(at: usize) -> &'static str {
-    COLOURS[at % COLOURS.len()]
 }
 
 fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {

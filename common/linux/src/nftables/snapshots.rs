@@ -5,6 +5,7 @@
 //! answers all questions until the number changes.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 
 use cni_kernel::nftables::prefilter::RulePrefilter;
@@ -93,14 +94,35 @@ impl TableSnapshot {
     }
 }
 
-/// The decoded rules of a chain.
+/// The decoded rules of a chain, by their digests: a host with a thousand containers has tens of thousands of rules.
 #[derive(Debug, Default)]
 pub(crate) struct RuleIndex {
     length: usize,
-    /// The position, counted from 0, and the handle of each copy of a rule.
-    copies: HashMap<IptablesRule, Vec<(usize, u64)>>,
+    digester: RuleDigester,
+    /// Each copy of a rule, in the order of the digests, and then of the positions.
+    copies: Vec<RuleCopy>,
     /// The messages of rules of unknown kinds.
     undecoded: Vec<Box<[u8]>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RuleCopy {
+    digest: u128,
+    /// Its position in the chain, counted from 0.
+    place: usize,
+    handle: u64,
+}
+
+/// Gives equal rules equal digests, and others different ones: 128 bits with random keys, so that nobody can make two
+/// rules of one digest.
+#[derive(Debug, Default)]
+struct RuleDigester([RandomState; 2]);
+
+impl RuleDigester {
+    fn digest(&self, rule: &IptablesRule) -> u128 {
+        let [high, low] = &self.0;
+        u128::from(high.hash_one(rule)) << 64 | u128::from(low.hash_one(rule))
+    }
 }
 
 impl RuleIndex {
@@ -109,11 +131,23 @@ impl RuleIndex {
         for (place, message) in messages.enumerate() {
             index.length = place + 1;
             match decode(message) {
-                Some((handle, rule)) => index.copies.entry(rule).or_default().push((place, handle)),
+                Some((handle, rule)) => {
+                    let digest = index.digester.digest(&rule);
+                    index.copies.push(RuleCopy { digest, place, handle });
+                }
                 None => index.undecoded.push(message.into()),
             }
         }
+        index.copies.sort_unstable();
         index
+    }
+
+    /// The copies of a rule in its canonical form.
+    fn copies_of(&self, rule: &IptablesRule) -> &[RuleCopy] {
+        let digest = self.digester.digest(rule);
+        let start = self.copies.partition_point(|copy| copy.digest < digest);
+        let end = self.copies.partition_point(|copy| copy.digest <= digest);
+        self.copies.get(start..end).unwrap_or_default()
     }
 
     /// The number of rules.
@@ -124,7 +158,7 @@ impl RuleIndex {
     /// Whether a rule exists; `None` if it may be there in other words, or be one of an unknown kind.
     pub(crate) fn holds(&self, rule: &IptablesRule) -> Option<bool> {
         let is_certain = || self.undecoded.is_empty() && !rule.has_words();
-        if self.copies.contains_key(&rule.canonical()) { Some(true) } else { is_certain().then_some(false) }
+        if self.copies_of(&rule.canonical()).is_empty() { is_certain().then_some(false) } else { Some(true) }
     }
 
     /// The copies of some rules with their positions; `None` if a rule of an unknown kind may be one of them.
@@ -135,8 +169,7 @@ impl RuleIndex {
         }
         let mut found = Vec::new();
         for rule in rules.iter().map(|rule| rule.canonical()) {
-            let copies = self.copies.get(&rule).into_iter().flatten();
-            found.extend(copies.map(|(place, handle)| (*place, (*handle, rule.clone()))));
+            found.extend(self.copies_of(&rule).iter().map(|copy| (copy.place, (copy.handle, rule.clone()))));
         }
         found.sort_by_key(|(place, _)| *place);
         found.dedup_by_key(|(place, _)| *place);

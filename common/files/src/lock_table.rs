@@ -3,7 +3,6 @@
 //! Each lock is a lock on one byte by fcntl(2) (`F_SETLK`), far beyond the end of the empty file. The kernel releases
 //! it when the process ends or closes the file. A process does not exclude itself.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -26,24 +25,20 @@ pub struct LockTable {
     directory: PrivateDirectory,
     name: &'static str,
     file: Option<File>,
-    /// The numbers whose locks were taken.
-    held: BTreeSet<u32>,
 }
 
 impl LockTable {
     /// The locks of a file, which is made when the first one is taken.
     pub const fn new(directory: PrivateDirectory, name: &'static str) -> Self {
-        Self { directory, name, file: None, held: BTreeSet::new() }
+        Self { directory, name, file: None }
     }
 
-    /// Takes the lock of a number exclusively. One that it holds already costs nothing.
+    /// Takes the lock of a number exclusively, also one that it has taken before: another table of this process releases it
+    /// when it closes the file.
     ///
     /// # Errors
     /// [`LockError::Held`] when it does not become free within `patience`, and [`LockError::File`] when the file cannot be made.
     pub fn exclusive(&mut self, number: u32, patience: Duration) -> Result<(), LockError> {
-        if self.held.contains(&number) {
-            return Ok(());
-        }
         let path = self.path();
         loop {
             let file = match self.file.take() {
@@ -54,9 +49,7 @@ impl LockTable {
             // The holder of the last lock has removed the file, and a lock of a removed file excludes nobody.
             if is_same(&file, &path) {
                 self.file = Some(file);
-                taken?;
-                self.held.insert(number);
-                return Ok(());
+                return taken.map(drop);
             }
         }
     }
@@ -185,5 +178,17 @@ mod tests {
         drop(held);
         table.exclusive(2, SOON).expect("free");
         assert!(table.file.as_ref().is_some_and(|file| is_same(file, &table.path())));
+    }
+
+    #[test]
+    fn a_lock_that_another_table_of_the_process_has_released_is_taken_again() {
+        let root = tempfile::tempdir().expect("directory");
+        let [mut first, mut second] = [table(root.path()), table(root.path())];
+        first.exclusive(1, SOON).expect("free");
+        second.exclusive(2, SOON).expect("free");
+        drop(second);
+        first.exclusive(1, SOON).expect("free");
+        let file = first.directory.open_file(first.name).expect("opened");
+        assert_eq!(fcntl(&file, FcntlArg::F_OFD_SETLK(&byte(1))), Err(Errno::EAGAIN));
     }
 }

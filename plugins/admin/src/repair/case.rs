@@ -143,6 +143,10 @@ impl<'a> Case<'a> {
         exclusion::begin_repair(&self.cached.at, host)?;
         self.must_be_kept(host)?;
         let missing = self.look(host);
+        if !missing.failures.is_empty() {
+            // A DEL that has waited too long for the lock goes on without it.
+            self.must_be_kept(host)?;
+        }
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
 

@@ -96,8 +96,9 @@ fn left_of(found: Missing, case: &Case<'_>, joined: Joined, host: &mut LinuxHost
 }
 
 /// Does for an attachment what is left to do. A failure does not stop the rest. If the attachment is being deleted in the
-/// meantime, by plugins that do not know of the lock, everything is undone, and what their DEL could not remove because of
-/// it goes too: a chain that it had emptied has led somewhere again. The connections that are stale by then are added to `flows`.
+/// meantime, by plugins that do not know of the lock or have waited for it too long, everything is undone, and what their DEL
+/// could not remove because of it goes too: a chain that it had emptied has led somewhere again. That something of such an
+/// attachment was not found is no failure. The connections that are stale by then are added to `flows`.
 fn finish(
     case: &Case<'_>,
     found: Missing,
@@ -108,7 +109,7 @@ fn finish(
     let made = found.parts.iter().filter(|(_, part)| joined.has(part));
     let mut plugins: Vec<String> = made.map(|(plugin, _)| (*plugin).to_owned()).collect();
     if let Err(outcome) = case.enter(host) {
-        return undone(case, &plugins, found.failures, outcome, host);
+        return undone(case, &plugins, Vec::new(), outcome, host);
     }
     let (todo, mut failures) = left_of(found, case, joined, host);
     plugins.extend(todo.iter().map(|(named, _)| named.plugin.clone()));
@@ -131,9 +132,7 @@ fn finish(
         }
         Ok(Some(why)) => {
             let error = journal.rollback(RepairError::Deleted.into());
-            if !error.details().is_empty() {
-                failures.push(error);
-            }
+            let failures = if error.details().is_empty() { Vec::new() } else { vec![error] };
             return undone(case, &plugins, failures, RepairOutcome::Skipped(why), host);
         }
         Err(error) => {

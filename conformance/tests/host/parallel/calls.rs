@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::parallel::host::{ParallelHost, Sides};
 use crate::parallel::tally::Tally;
+use crate::parallel::traces;
 
 /// The reference starts fifty processes for one container, and a hundred containers come at once on two processors.
 pub const DEADLINE: Duration = Duration::from_secs(300);
@@ -90,7 +91,10 @@ impl KnownContainer {
             match self.side {
                 _ if outcome.succeeded() => return addresses(&outcome.result()),
                 Side::Ours => break,
-                Side::Reference => self.take_away(&self.del, self.side, tally),
+                Side::Reference => {
+                    tally.abandoned_by_reference(traces::leases_of(&self.id));
+                    self.take_away(&self.del, self.side, tally);
+                }
             }
         }
         Vec::new()

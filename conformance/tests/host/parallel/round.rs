@@ -46,7 +46,7 @@ impl Round {
         calls
             .during(&all_attached, &registry, &tally, || at_once(&all_attached, |attached| self.del(attached, &tally)));
         assert_nothing_failed(&tally);
-        self.assert_nothing_left(&host, &calls, &shared);
+        self.assert_nothing_left(&host, &calls, &shared, &tally.abandoned());
         format!("{tally}\n  shared rules that are there twice: {twice:?}")
     }
 
@@ -98,15 +98,20 @@ impl Round {
         shared
     }
 
-    fn assert_nothing_left(&self, host: &ParallelHost, calls: &RepeatedCalls, shared: &Lines) {
-        let found = settled(|| {
+    fn assert_nothing_left(&self, host: &ParallelHost, calls: &RepeatedCalls, shared: &Lines, abandoned: &[IpAddr]) {
+        let changes = || {
             let mut found = self.changes(host, shared);
+            found.retain(|line| !traces::is_abandoned(line, abandoned));
+            found
+        };
+        let found = settled(|| {
+            let mut found = changes();
             found.retain(|line| !(matches!(self.sides, Sides::Both(_)) && traces::is_claim(&line[2..])));
             found
         });
         assert!(found.is_empty(), "not as after one container after the other:\n{}", found.join("\n"));
         calls.collect_all();
-        let found = self.changes(host, shared);
+        let found = changes();
         assert!(found.is_empty(), "GC leaves something:\n{}", found.join("\n"));
     }
 

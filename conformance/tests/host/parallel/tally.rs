@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ struct Counted {
     slowest: BTreeMap<Side, Duration>,
     ours: Vec<String>,
     reference: BTreeMap<String, usize>,
+    abandoned: Vec<IpAddr>,
     repairs: usize,
     collections: usize,
     slowest_meddling: Duration,
@@ -68,6 +70,16 @@ impl Tally {
         });
     }
 
+    /// The reference has failed to add a container that has these addresses.
+    pub fn abandoned_by_reference(&self, addresses: Vec<IpAddr>) {
+        self.counted(|counted| counted.abandoned.extend(addresses));
+    }
+
+    /// The addresses that containers had which the reference has failed to add.
+    pub fn abandoned(&self) -> Vec<IpAddr> {
+        self.counted(|counted| counted.abandoned.clone())
+    }
+
     /// What failed that is ours.
     pub fn failures(&self) -> Vec<String> {
         self.counted(|counted| counted.ours.clone())
@@ -76,7 +88,7 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counted(|Counted { calls, slowest, ours, reference, repairs, collections, slowest_meddling }| {
+        self.counted(|Counted { calls, slowest, ours, reference, repairs, collections, slowest_meddling, .. }| {
             write!(
                 f,
                 "calls {calls:?}, slowest {slowest:?}, {repairs} repairs, {collections} GCs, the slowest of them {slowest_meddling:?}, {} failures",

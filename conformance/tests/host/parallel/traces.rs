@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 
 use cni_conformance::State;
 
@@ -66,11 +67,31 @@ pub fn is_claim(line: &str) -> bool {
     ["/attachments", "/claims", "/ports", "/masquerades"].iter().any(|kind| path.contains(kind)) || !path.contains('/')
 }
 
+/// Whether a line is a rule of firewall's for an address that a container had which the reference has failed to add. It undoes
+/// nothing then, and its DEL, which has no result, removes no rule: `firewall` fails with IPv6 when another container makes the
+/// chain at the same moment, after it has made the rules of IPv4; and a failure of `portmap` comes after both.
+pub fn is_abandoned(line: &str, abandoned: &[IpAddr]) -> bool {
+    let mut words = line.split_once(" -A CNI-FORWARD ").map_or("", |(_, rule)| rule).split(' ');
+    words.any(|word| {
+        word.split_once('/').is_some_and(|(address, _)| abandoned.iter().any(|one| one.to_string() == address))
+    })
+}
+
 /// The addresses that have a lease.
 pub fn leases() -> Vec<IpAddr> {
+    leases_but(|_| true)
+}
+
+/// The addresses that a container has leased.
+pub fn leases_of(id: &str) -> Vec<IpAddr> {
+    leases_but(|path| fs::read_to_string(path).is_ok_and(|lease| lease.lines().next() == Some(id)))
+}
+
+/// The leases, without those that are not `wanted`.
+fn leases_but(wanted: impl Fn(&Path) -> bool) -> Vec<IpAddr> {
     let Ok(entries) = fs::read_dir(LEASES) else { return Vec::new() };
-    let names = entries.map(|entry| entry.expect("read the leases").file_name());
-    let mut addresses: Vec<IpAddr> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    let paths = entries.map(|entry| entry.expect("read the leases").path()).filter(|path| wanted(path));
+    let mut addresses: Vec<IpAddr> = paths.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
     addresses.sort();
     addresses
 }

@@ -73,8 +73,8 @@ impl<'a> Journal<'a> {
         self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: Some(Box::new(request.clone())) });
     }
 
-    /// On rollback, carries out this step before the undo steps of everything so far: a link is removed before its
-    /// addresses are released. The link's own undo step follows at its turn.
+    /// On rollback, carries out this step before the undo steps of everything so far: a link is removed, or an address
+    /// taken off it, before its addresses are released. The link's own undo step follows at its turn.
     pub fn undo_first(&mut self, step: Step) {
         self.undo.push(UndoAction::Step(step));
     }
@@ -90,23 +90,26 @@ impl<'a> Journal<'a> {
     /// Takes everything back, and returns the error that was the reason, with what could not be undone. A failure with the
     /// same message is not repeated: a delegate that cannot be started fails DEL as it failed ADD.
     ///
-    /// As long as a link cannot be removed, no delegated plugin is called: the link may have addresses, which another
-    /// container would get. If it stays, the delegated plugins are left to DEL.
+    /// As long as a link or its address cannot be taken away, no delegated plugin is called: another container would get
+    /// the address. If it stays, the delegated plugins are left to DEL.
     pub fn rollback(mut self, mut error: Error) -> Error {
-        let (mut is_link_left, mut waiting) = (false, Vec::new());
+        let (mut is_held, mut waiting) = (false, Vec::new());
         while let Some(undo) = self.undo.pop() {
-            if is_link_left && matches!(undo, UndoAction::Delegate { .. }) {
+            if is_held && matches!(undo, UndoAction::Delegate { .. }) {
                 waiting.push(undo);
                 continue;
             }
-            let removes_link = matches!(&undo, UndoAction::Step(step) if step.removes_link());
+            let takes_away = |what: fn(&Step) -> bool| matches!(&undo, UndoAction::Step(step) if what(step));
+            let (link, address) = (takes_away(Step::takes_link_away), takes_away(Step::takes_address_away));
             let undone = self.carry_out(undo);
-            if removes_link {
-                is_link_left = undone.is_err();
+            if link {
+                is_held = undone.is_err();
+            } else if address {
+                is_held |= undone.is_err();
             }
             error = noted(error, undone);
         }
-        if is_link_left && !waiting.is_empty() {
+        if is_held && !waiting.is_empty() {
             return error.with_note(
                 "the addresses stay reserved until DEL, since the interface could not be removed".to_owned(),
             );

@@ -147,6 +147,30 @@ fn addresses_are_released_after_a_later_removal_of_the_link() {
     assert_eq!(host.delegated(), ["ipam ADD", "ipam DEL"]);
 }
 
+#[test]
+fn addresses_are_not_released_while_a_link_that_stays_has_them() {
+    for (stays, failing, delegated) in [(true, None, true), (true, Some(4), false), (false, Some(4), true)] {
+        let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
+        failing.into_iter().for_each(|step| host.fail_at(step));
+        let mut journal = Journal::new(&mut host);
+        let mut plan = Plan::default();
+        let link = create("d0", IfPresent::Refuse);
+        if stays {
+            plan.shared(link)
+        } else {
+            plan.owned(link)
+        }
+        journal.apply(&plan).expect("made");
+        journal.delegate_add("ipam").expect("an answer");
+        let (ns, cidr) = (Ns::Container, "10.1.2.5/24".parse().expect("CIDR"));
+        let (dad, if_present) = (Dad::Skip, IfPresent::Refuse);
+        journal.apply(&owned([Step::AddAddress { ns, name: name("d0"), cidr, dad, if_present }])).expect("added");
+        let error = journal.rollback(failure());
+        assert_eq!(error.details().contains(KEPT), !delegated, "{stays} {failing:?}: {}", error.details());
+        assert_eq!(host.delegated().contains(&"ipam DEL".to_owned()), delegated, "{stays} {failing:?}");
+    }
+}
+
 /// The kernel may have set the link up before its answer was lost.
 #[test]
 fn a_link_whose_setting_up_failed_is_set_down() {

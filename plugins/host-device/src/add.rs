@@ -42,6 +42,9 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if let Some(network) = &network {
         let mut plan = Plan::default();
         addressing::assign(&mut plan, &at.ifname, network, Dad::Perform, &[]);
+        for cidr in network.addresses() {
+            journal.undo_first(Step::RemoveAddress { ns: Ns::Container, name: at.ifname.clone(), cidr });
+        }
         journal.apply(&plan)?;
     }
     let link = verify::present(Ns::Container, &at.ifname, journal.host())?;

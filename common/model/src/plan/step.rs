@@ -374,9 +374,20 @@ impl Step {
         }
     }
 
-    /// Whether it removes a link.
-    pub const fn removes_link(&self) -> bool {
-        matches!(self, Self::RemoveLink { .. } | Self::RemoveLinkByIndex { .. } | Self::RemoveNumberedLink { .. })
+    /// Whether it removes a link, or gives it back to the host, which takes its addresses off.
+    pub const fn takes_link_away(&self) -> bool {
+        matches!(
+            self,
+            Self::RemoveLink { .. }
+                | Self::RemoveLinkByIndex { .. }
+                | Self::RemoveNumberedLink { .. }
+                | Self::MoveLink(LinkMove { to: Ns::Host, .. })
+        )
+    }
+
+    /// Whether it takes an address off a link of the container.
+    pub const fn takes_address_away(&self) -> bool {
+        matches!(self, Self::RemoveAddress { ns: Ns::Container, .. })
     }
 
     /// The step that undoes this one when it is not known whether it was carried out; none where that

@@ -3,7 +3,7 @@
 //! libcni keeps the network configuration as it was read, the result of ADD, and the arguments. From these follow
 //! the calls that it would make for CHECK, one for each plugin of the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,11 +14,16 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
 use cni_core::request::{Call, Environment, Request};
 use cni_plugin::run::Plugin;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// The kind of file that libcni writes. Very old releases wrote only the result.
 const KIND: &str = "cniCacheV1";
+
+/// The key of the arguments for a plugin's capabilities.
+const RUNTIME_CONFIG: &str = "runtimeConfig";
 
 /// Where plugins are looked for if nothing is delegated.
 const NO_FOLDER: &str = "/";
@@ -56,7 +61,7 @@ impl Failure for CacheError {
 }
 
 /// What libcni remembers of one attachment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Cached {
     pub at: Attachment,
     /// Where the container's namespace is, or was.
@@ -91,27 +96,47 @@ pub struct PublishedPort {
 }
 
 /// The configuration of one plugin, as libcni would give it to the plugin for CHECK.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PluginConfig {
     /// The plugin.
     pub kind: String,
-    keys: Map<String, Value>,
+    /// The same for all attachments of a network.
+    keys: Arc<Map<String, Value>>,
+    /// The runtime's arguments for the plugin's capabilities, in place of the key of this name.
+    runtime_config: Option<Map<String, Value>>,
     /// The result of ADD, the same for all plugins of the list.
-    result: Option<Arc<Value>>,
+    result: Option<Arc<RawValue>>,
 }
 
-/// What a plugin reads.
-#[derive(Serialize)]
-struct PluginInput<'a> {
-    #[serde(flatten)]
-    keys: &'a Map<String, Value>,
-    #[serde(rename = "prevResult", skip_serializing_if = "Option::is_none")]
-    result: Option<&'a Value>,
+/// Reads the files of many attachments. Those of one network share its configuration, so that a host with a thousand
+/// containers has it in memory once.
+#[derive(Debug, Default)]
+pub struct CacheReader {
+    lists: HashMap<ListSource, Arc<[ListedPlugin]>>,
+}
+
+/// What the configurations of a list's plugins follow from.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ListSource {
+    /// In base64.
+    config: String,
+    network: String,
+    version_in_result: Option<String>,
+    has_result: bool,
+}
+
+/// A plugin of a list.
+#[derive(Debug)]
+struct ListedPlugin {
+    kind: String,
+    keys: Arc<Map<String, Value>>,
+    capabilities: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Keys {
+    kind: String,
     container_id: String,
     config: String,
     if_name: String,
@@ -120,8 +145,11 @@ struct Keys {
     netns: Option<String>,
     cni_args: Option<Vec<(String, String)>>,
     capability_args: Option<Map<String, Value>>,
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
 }
+
+/// The result of ADD.
+struct CachedResult(Value);
 
 /// A list of plugins, or the configuration of a single one.
 #[derive(Deserialize)]
@@ -145,35 +173,16 @@ impl Cached {
     /// # Errors
     /// [`CacheError`], also for an incomplete file.
     pub fn parse(bytes: &[u8]) -> Result<Self, CacheError> {
-        let file: Value = serde_json::from_slice(bytes).map_err(CacheError::Syntax)?;
-        if file.get("kind").and_then(Value::as_str) != Some(KIND) {
-            return Err(CacheError::Kind);
-        }
-        let keys: Keys = serde_json::from_value(file).map_err(CacheError::Shape)?;
-        let at = keys.attachment().map_err(CacheError::Name)?;
-        let config = STANDARD.decode(&keys.config).map_err(CacheError::Encoding)?;
-        let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
-        let given = keys.netns.clone().filter(|path| !path.is_empty());
-        let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
-        Ok(Self {
-            plugins: plugin_configs(config, &keys)?,
-            netns,
-            reached: None,
-            addresses: keys.addresses(),
-            macs: keys.macs(),
-            host_interfaces: keys.host_interfaces(),
-            ports: keys.ports(),
-            args: keys.args(),
-            at,
-        })
+        CacheReader::default().parse(bytes)
     }
 
     /// Another attachment to the same network; only its name is known.
     pub fn of_another(&self, at: Attachment) -> Self {
         let mut plugins = self.plugins.clone();
         for config in &mut plugins {
-            config.keys.retain(|key, _| !["prevResult", "runtimeConfig", "args"].contains(&key.as_str()));
-            config.result = None;
+            Arc::make_mut(&mut config.keys)
+                .retain(|key, _| !["prevResult", RUNTIME_CONFIG, "args"].contains(&key.as_str()));
+            (config.runtime_config, config.result) = (None, None);
         }
         Self::unremembered(at, plugins)
     }
@@ -183,7 +192,7 @@ impl Cached {
         let config = |kind: &str| {
             let keys = [("cniVersion", "1.0.0"), ("name", at.network.as_str()), ("type", kind)];
             let keys = keys.map(|(key, value)| (key.to_owned(), Value::from(value)));
-            PluginConfig { kind: kind.to_owned(), keys: keys.into_iter().collect(), result: None }
+            PluginConfig::new(kind.to_owned(), keys.into_iter().collect())
         };
         let plugins = kinds.into_iter().map(config).collect();
         Self::unremembered(at, plugins)
@@ -194,7 +203,7 @@ impl Cached {
     pub fn of_config(at: Attachment, kind: &'static str, keys: Value) -> Self {
         let mut cached = Self::of_record(at, [kind]);
         if let Value::Object(keys) = keys {
-            cached.plugins.iter_mut().for_each(|config| config.keys.extend(keys.clone()));
+            cached.plugins.iter_mut().for_each(|config| Arc::make_mut(&mut config.keys).extend(keys.clone()));
         }
         cached
     }
@@ -237,7 +246,7 @@ impl Cached {
     /// As [`Call::with_config`].
     pub fn request_without_ipam(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
         let mut config = config.clone();
-        config.keys.retain(|key, _| !key.eq_ignore_ascii_case("ipam"));
+        Arc::make_mut(&mut config.keys).retain(|key, _| !key.eq_ignore_ascii_case("ipam"));
         self.request(&config, plugin)
     }
 
@@ -285,6 +294,11 @@ impl Cached {
 }
 
 impl PluginConfig {
+    /// Without arguments of the runtime and without a result.
+    fn new(kind: String, keys: Map<String, Value>) -> Self {
+        Self { kind, keys: Arc::new(keys), runtime_config: None, result: None }
+    }
+
     /// The configuration of another plugin that this one has called for the same result.
     ///
     /// # Errors
@@ -297,12 +311,12 @@ impl PluginConfig {
         }
         let own = ["name", "cniVersion", "prevResult"].into_iter();
         keys.extend(own.filter_map(|key| Some((key.to_owned(), self.keys.get(key)?.clone()))));
-        Ok(Self { kind, keys, result: self.result.clone() })
+        Ok(Self { result: self.result.clone(), ..Self::new(kind, keys) })
     }
 
     /// What the plugin reads.
     fn input(&self) -> Vec<u8> {
-        serde_json::to_vec(&PluginInput { keys: &self.keys, result: self.result.as_deref() }).unwrap_or_default()
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Whether a key is `true`.
@@ -317,12 +331,128 @@ impl PluginConfig {
 
     /// The keys that decide which addresses it gives, as text.
     pub fn address_source(&self) -> String {
-        let keys = [self.keys.get("ipam"), self.keys.get("runtimeConfig").and_then(|keys| keys.get("ipRanges"))];
+        let runtime_config = self.runtime_config.as_ref().or_else(|| self.keys.get(RUNTIME_CONFIG)?.as_object());
+        let keys = [self.keys.get("ipam"), runtime_config.and_then(|keys| keys.get("ipRanges"))];
         keys.map(|key| key.map(Value::to_string).unwrap_or_default()).join(" ")
     }
 }
 
+/// What the plugin reads.
+impl Serialize for PluginConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.keys.iter().filter(|(key, _)| self.runtime_config.is_none() || *key != RUNTIME_CONFIG)
+        {
+            map.serialize_entry(key, value)?;
+        }
+        if let Some(arguments) = &self.runtime_config {
+            map.serialize_entry(RUNTIME_CONFIG, arguments)?;
+        }
+        if let Some(result) = &self.result {
+            map.serialize_entry("prevResult", result.as_ref())?;
+        }
+        map.end()
+    }
+}
+
+impl CacheReader {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`CacheError`], also for an incomplete file.
+    pub fn parse(&mut self, bytes: &[u8]) -> Result<Cached, CacheError> {
+        let keys = Keys::parse(bytes)?;
+        let result = keys.result.as_ref().map(|result| serde_json::from_str(result.get()));
+        let result = CachedResult(result.transpose().map_err(CacheError::Syntax)?.unwrap_or_default());
+        let at = keys.attachment().map_err(CacheError::Name)?;
+        let given = keys.netns.clone().filter(|path| !path.is_empty());
+        let netns = given.or_else(|| result.sandbox_of(&keys.if_name).map(str::to_owned));
+        Ok(Cached {
+            netns,
+            reached: None,
+            addresses: result.addresses(),
+            macs: result.macs_of(&keys.if_name),
+            host_interfaces: result.host_interfaces(),
+            ports: keys.ports(),
+            args: keys.args(),
+            plugins: self.plugins(keys, &result)?,
+            at,
+        })
+    }
+
+    fn plugins(&mut self, keys: Keys, result: &CachedResult) -> Result<Vec<PluginConfig>, CacheError> {
+        let source = ListSource {
+            config: keys.config,
+            network: keys.network_name,
+            version_in_result: result.version().map(str::to_owned),
+            has_result: keys.result.is_some(),
+        };
+        let listed = match self.lists.get(&source) {
+            Some(listed) => Arc::clone(listed),
+            None => {
+                let listed = source.plugins()?;
+                Arc::clone(self.lists.entry(source).or_insert(listed))
+            }
+        };
+        let result = keys.result.map(Arc::from);
+        let configured = |plugin: &ListedPlugin| PluginConfig {
+            kind: plugin.kind.clone(),
+            keys: Arc::clone(&plugin.keys),
+            runtime_config: plugin.runtime_config(keys.capability_args.as_ref()),
+            result: result.clone(),
+        };
+        Ok(listed.iter().map(configured).collect())
+    }
+}
+
+impl ListSource {
+    /// The version is the result's: a list may name several, from which the runtime chooses.
+    fn plugins(&self) -> Result<Arc<[ListedPlugin]>, CacheError> {
+        let config = STANDARD.decode(&self.config).map_err(CacheError::Encoding)?;
+        let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
+        let NetworkConfig { cni_version, plugins, others } = config;
+        let version = self.version_in_result.clone().or(cni_version).unwrap_or_default();
+        let plugins = plugins.unwrap_or_else(|| vec![others]);
+        let listed = |mut plugin: Map<String, Value>| {
+            let kind = plugin.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
+            let Capabilities { capabilities } = Deserialize::deserialize(&plugin).map_err(CacheError::Config)?;
+            plugin.insert("name".to_owned(), self.network.clone().into());
+            plugin.insert("cniVersion".to_owned(), version.clone().into());
+            if self.has_result {
+                plugin.remove("prevResult");
+            }
+            let capabilities = capabilities.into_iter().flatten().filter(|(_, is_used)| *is_used == Some(true));
+            let capabilities = capabilities.map(|(name, _)| name).collect();
+            Ok(ListedPlugin { kind, keys: Arc::new(plugin), capabilities })
+        };
+        plugins.into_iter().map(listed).collect()
+    }
+}
+
+impl ListedPlugin {
+    /// The arguments for the capabilities that it declares. If there are none, its `runtimeConfig` stays as it is.
+    fn runtime_config(&self, args: Option<&Map<String, Value>>) -> Option<Map<String, Value>> {
+        let args = args.into_iter().flatten().filter(|(name, _)| self.capabilities.contains(*name));
+        let chosen: Map<String, Value> = args.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Some(chosen).filter(|chosen| !chosen.is_empty())
+    }
+}
+
 impl Keys {
+    /// What is not as libcni writes it is read once more, to tell why.
+    fn parse(bytes: &[u8]) -> Result<Self, CacheError> {
+        match serde_json::from_slice::<Self>(bytes) {
+            Ok(keys) if keys.kind == KIND => Ok(keys),
+            Ok(_) | Err(_) => {
+                let file: Value = serde_json::from_slice(bytes).map_err(CacheError::Syntax)?;
+                if file.get("kind").and_then(Value::as_str) != Some(KIND) {
+                    return Err(CacheError::Kind);
+                }
+                serde_json::from_value(file).map_err(CacheError::Shape)
+            }
+        }
+    }
+
     fn attachment(&self) -> Result<Attachment, NameError> {
         Ok(Attachment {
             network: NetworkName::parse(&self.network_name)?,
@@ -331,47 +461,10 @@ impl Keys {
         })
     }
 
-    /// The namespace of the interface, according to the result.
-    fn sandbox_in_result(&self) -> Option<&str> {
-        let interfaces = self.result.as_ref()?.get("interfaces")?.as_array()?;
-        let named = interfaces.iter().filter(|one| one.get("name").and_then(Value::as_str) == Some(&self.if_name));
-        named.filter_map(|one| one.get("sandbox")?.as_str()).find(|sandbox| !sandbox.is_empty())
-    }
-
-    /// The link-layer addresses of the interface in the container; an empty one where the result does not tell.
-    fn macs(&self) -> Vec<String> {
-        let interfaces = self.result.as_ref().and_then(|result| result.get("interfaces")?.as_array());
-        let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let own = interfaces.into_iter().flatten().filter(|one| text(one, "name") == self.if_name);
-        own.filter(|one| !text(one, "sandbox").is_empty()).map(|one| text(one, "mac")).collect()
-    }
-
-    /// The interfaces that are in no sandbox.
-    fn host_interfaces(&self) -> Vec<String> {
-        let interfaces = self.result.as_ref().and_then(|result| result.get("interfaces")?.as_array());
-        let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let outside = interfaces.into_iter().flatten().filter(|one| text(one, "sandbox").is_empty());
-        outside.map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect()
-    }
-
-    /// The addresses of the result, whatever its version.
-    fn addresses(&self) -> Vec<IpAddr> {
-        let result = self.result.as_ref();
-        let listed = result.and_then(|result| result.get("ips")?.as_array()).into_iter().flatten();
-        let listed = listed.filter_map(|ip| ip.get("address"));
-        let ancient = ["ip4", "ip6"].into_iter().filter_map(|family| result?.get(family)?.get("ip"));
-        let texts = listed.chain(ancient).filter_map(Value::as_str);
-        texts.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
-    }
-
     /// Entries that make no sense are the plugin's to refuse.
     fn ports(&self) -> Vec<PublishedPort> {
         let given = self.capability_args.as_ref().and_then(|args| args.get("portMappings")?.as_array());
         given.into_iter().flatten().filter_map(|one| serde_json::from_value(one.clone()).ok()).collect()
-    }
-
-    fn version_in_result(&self) -> Option<&str> {
-        self.result.as_ref()?.get("cniVersion")?.as_str().filter(|version| !version.is_empty())
     }
 
     fn args(&self) -> String {
@@ -380,37 +473,45 @@ impl Keys {
     }
 }
 
-/// The version is the result's: a list may name several, from which the runtime chooses.
-fn plugin_configs(config: NetworkConfig, keys: &Keys) -> Result<Vec<PluginConfig>, CacheError> {
-    let NetworkConfig { cni_version, plugins, others } = config;
-    let version = keys.version_in_result().map(str::to_owned).or(cni_version).unwrap_or_default();
-    let plugins = plugins.unwrap_or_else(|| vec![others]);
-    let result = keys.result.clone().map(Arc::new);
-    let filled = |mut plugin: Map<String, Value>| {
-        let kind = plugin.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
-        let runtime_config = runtime_config(&plugin, keys.capability_args.as_ref())?;
-        plugin.insert("name".to_owned(), keys.network_name.clone().into());
-        plugin.insert("cniVersion".to_owned(), version.clone().into());
-        plugin.extend(runtime_config.map(|runtime| ("runtimeConfig".to_owned(), Value::Object(runtime))));
-        if result.is_some() {
-            plugin.remove("prevResult");
-        }
-        Ok(PluginConfig { kind, keys: plugin, result: result.clone() })
-    };
-    plugins.into_iter().map(filled).collect()
+impl CachedResult {
+    fn interfaces(&self) -> impl Iterator<Item = &Value> {
+        self.0.get("interfaces").and_then(Value::as_array).into_iter().flatten()
+    }
+
+    /// The namespace of an interface.
+    fn sandbox_of(&self, ifname: &str) -> Option<&str> {
+        let named = self.interfaces().filter(|one| text_of(one, "name") == ifname);
+        named.map(|one| text_of(one, "sandbox")).find(|sandbox| !sandbox.is_empty())
+    }
+
+    /// The link-layer addresses of an interface in the container; an empty one where the result does not tell.
+    fn macs_of(&self, ifname: &str) -> Vec<String> {
+        let own = self.interfaces().filter(|one| text_of(one, "name") == ifname);
+        own.filter(|one| !text_of(one, "sandbox").is_empty()).map(|one| text_of(one, "mac").to_owned()).collect()
+    }
+
+    /// The interfaces that are in no sandbox.
+    fn host_interfaces(&self) -> Vec<String> {
+        let outside = self.interfaces().filter(|one| text_of(one, "sandbox").is_empty());
+        outside.map(|one| text_of(one, "name").to_owned()).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// The addresses, whatever its version.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let listed = self.0.get("ips").and_then(Value::as_array).into_iter().flatten();
+        let listed = listed.filter_map(|ip| ip.get("address"));
+        let ancient = ["ip4", "ip6"].into_iter().filter_map(|family| self.0.get(family)?.get("ip"));
+        let texts = listed.chain(ancient).filter_map(Value::as_str);
+        texts.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
+    }
+
+    fn version(&self) -> Option<&str> {
+        Some(text_of(&self.0, "cniVersion")).filter(|version| !version.is_empty())
+    }
 }
 
-/// The arguments for the capabilities that a plugin declares. If there are none, its `runtimeConfig` stays as it is.
-fn runtime_config(
-    plugin: &Map<String, Value>,
-    args: Option<&Map<String, Value>>,
-) -> Result<Option<Map<String, Value>>, CacheError> {
-    let Capabilities { capabilities } = Deserialize::deserialize(plugin).map_err(CacheError::Config)?;
-    let capabilities = capabilities.unwrap_or_default();
-    let has = |name: &str| capabilities.get(name) == Some(&Some(true));
-    let args = args.into_iter().flatten().filter(|(name, _)| has(name));
-    let chosen: Map<String, Value> = args.map(|(name, value)| (name.clone(), value.clone())).collect();
-    Ok(Some(chosen).filter(|chosen| !chosen.is_empty()))
+fn text_of<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use cni_host_local::{Holder, HostLocal, holders};
 use cni_plugin::namespace::Life;
 use cni_plugin::share::Share;
 
-use crate::cache::Cached;
+use crate::cache::{CacheReader, Cached};
 use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
@@ -135,9 +135,9 @@ impl Inventory {
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
-        let (mut found, mut read) = (Self::default(), Vec::new());
+        let (mut found, mut read, mut reader) = (Self::default(), Vec::new(), CacheReader::default());
         for file in scope.files()? {
-            match repair::read(&file) {
+            match repair::read(&file, &mut reader) {
                 Ok(cached) if scope.has(&cached.at) => read.push((cached, file)),
                 Ok(_) => {}
                 Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),

@@ -29,7 +29,7 @@ mod outcome;
 mod second_look;
 mod together;
 
-use crate::cache::Cached;
+use crate::cache::{CacheReader, Cached};
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
@@ -102,9 +102,9 @@ fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) ->
 
 /// The attachments that the options select. Reports files that are not libcni's.
 fn meant<'a>(files: &'a [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
-    let mut meant = Vec::new();
+    let (mut meant, mut reader) = (Vec::new(), CacheReader::default());
     for file in files {
-        match read(file) {
+        match read(file, &mut reader) {
             Ok(cached) if is_meant(&cached, options) => meant.push((within_reach(cached), file)),
             Ok(_) => {}
             Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), error_line(&error))),
@@ -180,9 +180,9 @@ fn refused(problem: &str) -> ExitCode {
 ///
 /// # Errors
 /// When it cannot be read, or is not one of libcni's.
-pub fn read(file: &CacheFile) -> Result<Cached, Error> {
+pub fn read(file: &CacheFile, reader: &mut CacheReader) -> Result<Cached, Error> {
     match &file.content {
-        Ok(content) => Ok(Cached::parse(content)?),
+        Ok(content) => Ok(reader.parse(content)?),
         Err(error) => Err(unreadable(file, error)),
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_linux::process;
+use cni_linux::process::{self, ProcessError};
 
 use super::finding::Finding;
 use super::permissions::{has_option, is_writable_by_others};
@@ -70,6 +70,7 @@ pub fn about(file: &Path) -> String {
     let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
     match process::run(file, &[], b"", &environment, PATIENCE) {
         Ok(output) => first_line(&String::from_utf8_lossy(&output.stderr)),
+        Err(ProcessError::Start { source, .. }) => format!("it cannot be run: {source}"),
         Err(error) => error.to_string(),
     }
 }

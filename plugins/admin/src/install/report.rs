@@ -50,7 +50,10 @@ fn change_text(InstallChange { name, was }: &InstallChange) -> String {
         Present::Nothing => "new".to_owned(),
         Present::Current => "unchanged".to_owned(),
         Present::Ours(version) => format!("in place of cni-plugins {version}"),
-        Present::Other(about) => format!("in place of {}", about.replace(&format!(" {name} "), " ")),
+        Present::Other(about) if about.starts_with("CNI ") => {
+            format!("in place of {}", about.replace(&format!(" {name} "), " "))
+        }
+        Present::Other(about) => format!("in place of a file of others ({about})"),
     }
 }
 
@@ -90,12 +93,14 @@ mod tests {
             InstallChange { name: "dummy", was: Present::Nothing },
             InstallChange { name: "portmap", was: Present::Other("CNI portmap plugin v1.4.0".to_owned()) },
             InstallChange { name: "cni-plugins", was: Present::Ours("0.0.9".to_owned()) },
+            InstallChange { name: "sbr", was: Present::Other("it cannot be run: Permission denied".to_owned()) },
         ];
         let expected = format!(
-            "cni-plugins {OUR_VERSION} installed in /b, under 4 names\n\
+            "cni-plugins {OUR_VERSION} installed in /b, under 5 names\n\
              \x20 in place of CNI plugin v1.4.0: bridge portmap\n\
              \x20 new: dummy\n\
              \x20 in place of cni-plugins 0.0.9: cni-plugins\n\
+             \x20 in place of a file of others (it cannot be run: Permission denied): sbr\n\
              to go back: /b/cni-plugins uninstall /b\n\
              \x20 puts back the plugins of others, which are kept in /b/.cni-plugins-rs\n\
              \x20 or, to release 0.0.9: run `cni-plugins install /b` of that release\n"

@@ -14,7 +14,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use super::handles::RuleHandles;
 use super::snapshots::{RuleIndex, TableSnapshot, TableSnapshots};
 use crate::latecomer::LatecomerLock;
-use cni_kernel::netlink::{Cause, RefusedChange, Socket};
+use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
 use cni_kernel::nftables::message;
@@ -101,28 +101,40 @@ impl NftConnection {
             return Ok(None);
         }
         let state = self.state()?;
-        if self.snapshots.as_mut().is_some_and(|snapshots| snapshots.table(table).is_none()) {
+        if self.snapshots.as_ref().is_some_and(|snapshots| !snapshots.is_worth_it()) {
+            log::debug!("tables are not kept any more: they change all the time");
+            self.snapshots = None;
+            self.handles.read_again();
+            return Ok(None);
+        }
+        if self.snapshots.as_ref().is_some_and(|snapshots| !snapshots.has(table)) {
             let read = match self.read_table(table) {
-                Err(Cause::Interrupted) => return Ok(None),
-                read => read?,
+                Err(Cause::Interrupted) => None,
+                read => Some(read?),
             };
-            if self.generation()? != state {
-                return Ok(None);
-            }
-            if let Some(snapshots) = &mut self.snapshots {
-                snapshots.keep(table.clone(), read);
+            let is_current = read.is_some() && self.generation()? == state;
+            match (&mut self.snapshots, read) {
+                (Some(snapshots), Some(read)) if is_current => snapshots.keep(table.clone(), read),
+                (snapshots, _) => {
+                    snapshots.iter_mut().for_each(TableSnapshots::waste);
+                    return Ok(None);
+                }
             }
         }
         Ok(self.snapshots.as_mut().and_then(|snapshots| snapshots.table(table)))
     }
 
+    /// Reads a table once: a listing of everything takes long enough that another change is likely while it is repeated.
     fn read_table(&mut self, table: &TableId) -> Result<TableSnapshot, Cause> {
         let mut snapshot = TableSnapshot::default();
         let chains = self.converse(|socket| socket.dump(&message::get_chains(table.family), listing::read_chain))?;
         let own = chains.into_iter().filter(|(of, _)| of == table.name.as_str());
         own.for_each(|(_, chain)| snapshot.add_chain(chain));
         let read = |payload: &[u8]| Some((listing::read_chain_of_rule(payload)?, payload.into()));
-        let rules = self.converse(|socket| socket.dump(&message::get_rules_of_table(table), read))?;
+        let Dump::Whole(rules) = self.converse(|socket| socket.dump_once(&message::get_rules_of_table(table), read))?
+        else {
+            return Err(Cause::Interrupted);
+        };
         log::debug!("listed table {table}: {} rules", rules.len());
         rules.into_iter().for_each(|(chain, message)| snapshot.add_rule(chain, message));
         Ok(snapshot)

@@ -70,6 +70,11 @@ impl RuleHandles {
         self.is_write_only = true;
     }
 
+    /// Finds and learns again.
+    pub(crate) const fn read_again(&mut self) {
+        self.is_write_only = false;
+    }
+
     /// Whether handles are looked up, and learned from listings.
     pub(crate) const fn are_read(&self) -> bool {
         !self.is_write_only

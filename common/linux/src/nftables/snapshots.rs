@@ -3,6 +3,9 @@
 //! A question about the rules of one container reads long chains, so questions about all of them take a time that grows
 //! with the square of their number. The kernel numbers the states of nf_tables. What was read of the current state
 //! answers all questions until the number changes.
+//!
+//! Where others change something all the time, every question would be a listing of everything: with 1000 containers,
+//! minutes in place of a second. So tables are kept only as long as that saves work.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,12 +19,22 @@ use cni_netfilter::nftables::{ChainId, Generation, TableId};
 /// A chain with more rules of others than this is long.
 pub(super) const LONG: usize = 32;
 
+/// A listing that answers fewer questions than this is wasted: without it each of them takes a few system calls.
+const FEW_ANSWERS: usize = 64;
+
+/// So many wasted listings in a row are enough.
+const MOST_WASTED: usize = 4;
+
 /// What is kept of the tables of a network namespace.
 #[derive(Debug, Default)]
 pub(crate) struct TableSnapshots {
     state: Option<Generation>,
     is_current: bool,
     tables: HashMap<TableId, TableSnapshot>,
+    /// How many questions these tables have answered.
+    answers: usize,
+    /// How many listings in a row were wasted.
+    wasted: usize,
 }
 
 impl TableSnapshots {
@@ -33,9 +46,24 @@ impl TableSnapshots {
     /// The state that the tables are in now. What was read of another one is forgotten.
     pub(crate) fn update(&mut self, now: Generation) {
         if self.state != Some(now) {
-            *self = Self { state: Some(now), ..Self::default() };
+            let wasted = match (self.tables.is_empty(), self.answers < FEW_ANSWERS) {
+                (true, _) => self.wasted,
+                (false, true) => self.wasted + 1,
+                (false, false) => 0,
+            };
+            *self = Self { state: Some(now), wasted, ..Self::default() };
         }
         self.is_current = true;
+    }
+
+    /// A listing was of no use: something changed while it was read.
+    pub(crate) const fn waste(&mut self) {
+        self.wasted += 1;
+    }
+
+    /// Whether keeping tables saves work.
+    pub(crate) const fn is_worth_it(&self) -> bool {
+        self.wasted < MOST_WASTED
     }
 
     /// From now on the tables may have changed.
@@ -47,7 +75,13 @@ impl TableSnapshots {
         self.tables.insert(table, snapshot);
     }
 
+    pub(crate) fn has(&self, table: &TableId) -> bool {
+        self.tables.contains_key(table)
+    }
+
+    /// A kept table, to answer a question.
     pub(crate) fn table(&mut self, table: &TableId) -> Option<&mut TableSnapshot> {
+        self.answers += 1;
         self.tables.get_mut(table)
     }
 }
@@ -219,6 +253,25 @@ mod tests {
         assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(7)), true));
         snapshots.update(Generation(8));
         assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(8)), false));
+    }
+
+    #[test]
+    fn tables_are_not_kept_where_they_change_before_they_have_answered_much() {
+        let table = chain().table;
+        let mut snapshots = TableSnapshots::default();
+        let mut list = |state: usize, answers: usize| {
+            snapshots.update(Generation(u32::try_from(state).expect("small")));
+            snapshots.keep(table.clone(), snapshot(1));
+            (0..answers).for_each(|_| assert!(snapshots.table(&table).is_some()));
+            snapshots.is_worth_it()
+        };
+        assert!((0..MOST_WASTED).all(|state| list(state, FEW_ANSWERS - 1)), "the last one may still answer more");
+        assert!(list(MOST_WASTED - 1, 1), "which it does");
+        assert!((0..MOST_WASTED).all(|state| list(100 + state, 0)));
+        assert!(!list(200, 0));
+        let mut interrupted = TableSnapshots::default();
+        (0..MOST_WASTED).for_each(|_| interrupted.waste());
+        assert!(!interrupted.is_worth_it());
     }
 
     #[test]

@@ -130,7 +130,12 @@ fn happen(host: &FlavourHost, tables: &mut FlavourIptables, event: &Event, old: 
 fn history(host: &FlavourHost, events: &[Event]) -> Vec<Seen> {
     fill(host);
     let old = links();
-    assert_eq!(host.flavour != Flavour::Native, old.is_empty(), "only plugins use handles");
+    // What keeps tables uses handles too, once the tables have changed too often.
+    match host.flavour {
+        Flavour::Native => assert!(!old.is_empty(), "plugins use handles"),
+        Flavour::Nft => assert!(old.is_empty(), "programs know of no handles"),
+        Flavour::Kept | Flavour::Legacy => {}
+    }
     let mut kept = host.tables();
     let seen = |event| {
         if host.flavour == Flavour::Kept {
@@ -170,7 +175,8 @@ fn so_many_rules_at_once_are_answered_and_each_has_its_handle() {
     });
 }
 
-/// A tool that looks at one container after the other must not believe what it read for the one before.
+/// A tool that looks at one container after the other must not believe what it read for the one before, neither while it keeps
+/// tables nor when it has stopped to, since they change all the time.
 #[test]
 fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
     on(Flavour::Kept, |host| {
@@ -183,10 +189,12 @@ fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
         };
         let (lost, kept) = (CONTAINERS + 1, CONTAINERS + 2);
         assert_eq!([lost, kept].map(&mut is_missing), [false, false]);
-        remove(&mut host.tables(), &refuse(host.family, lost)).expect("removed");
-        assert_eq!([lost, kept].map(&mut is_missing), [true, false]);
-        ensure(&mut host.tables(), &accept(host.family, lost)).expect("made");
-        assert_eq!([lost, kept].map(&mut is_missing), [false, false]);
+        for change in 0..5 {
+            remove(&mut host.tables(), &refuse(host.family, lost)).expect("removed");
+            assert_eq!([lost, kept].map(&mut is_missing), [true, false], "{change}");
+            ensure(&mut host.tables(), &accept(host.family, lost)).expect("made");
+            assert_eq!([lost, kept].map(&mut is_missing), [false, false], "{change}");
+        }
     });
 }
 

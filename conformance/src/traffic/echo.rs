@@ -17,7 +17,7 @@ use crate::namespace::Namespace;
 const TICK: Duration = Duration::from_millis(5);
 
 /// How long a port may be held by a child that is about to execute its program.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs until dropped; it keeps its namespace alive so long.
 #[derive(Debug)]

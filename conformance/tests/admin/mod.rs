@@ -72,7 +72,7 @@ impl ContainerProcess {
         let (own, inside) = (format!("/proc/{}/ns/net", child.id()), namespace(container.path()).expect("a namespace"));
         let started = Instant::now();
         while namespace(&own).ok() != Some(inside) {
-            assert!(started.elapsed() < Duration::from_secs(10), "the process does not enter {}", container.path());
+            assert!(started.elapsed() < Duration::from_secs(60), "the process does not enter {}", container.path());
         }
         Self(child)
     }
@@ -128,7 +128,7 @@ fn lose(sandbox: &Sandbox, name: &str) {
     let (before, started) = (links(), Instant::now());
     sandbox.sh(&format!("ip netns del {name}"));
     while links() == before {
-        assert!(started.elapsed() < Duration::from_secs(10), "the interface of {name} stays");
+        assert!(started.elapsed() < Duration::from_secs(60), "the interface of {name} stays");
     }
 }
 

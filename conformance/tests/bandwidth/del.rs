@@ -65,7 +65,7 @@ fn what_the_container_sends_passes_after_del() {
     let limited = Limited::new();
     limited.sandbox.sh("ip address add 10.90.0.1/24 dev host0");
     limited.container.sh("ip address add 10.90.0.2/24 dev eth0");
-    let answers = || ping(&limited.container, [10, 90, 0, 1].into(), Duration::from_secs(2));
+    let answers = || ping(&limited.container, [10, 90, 0, 1].into(), Duration::from_secs(20));
     limited.succeeds(&[Add], &both());
     assert!(answers(), "with limits");
     limited.succeeds(&[Del], &both());

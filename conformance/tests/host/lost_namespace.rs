@@ -128,7 +128,7 @@ impl LostNamespaceHost {
 
     fn is_reached(&self, address: &str) -> bool {
         let address: IpAddr = address.parse().expect("an address");
-        ping(self.sandbox.host(), address, Duration::from_secs(2))
+        ping(self.sandbox.host(), address, Duration::from_secs(20))
     }
 }
 

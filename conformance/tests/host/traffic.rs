@@ -130,9 +130,9 @@ fn dual_stack() -> Nomad {
 fn containers_reach_their_gateway() {
     let machine = TrafficHost::new(&dual_stack());
     for family in &machine.families {
-        assert!(ping(&machine.a, family.gateway, Duration::from_secs(1)), "{} must answer", family.gateway);
+        assert!(ping(&machine.a, family.gateway, Duration::from_secs(20)), "{} must answer", family.gateway);
         machine.reaches(&machine.a, family.gateway, SERVICE, family.a);
-        assert!(ping(machine.sandbox.host(), family.a, Duration::from_secs(1)), "{} must answer", family.a);
+        assert!(ping(machine.sandbox.host(), family.a, Duration::from_secs(20)), "{} must answer", family.a);
         machine.reaches(machine.sandbox.host(), family.a, SERVICE, family.gateway);
     }
 }
@@ -155,7 +155,7 @@ fn a_container_with_the_address_of_an_earlier_one_is_reached_at_once() {
         runtime.add(&mut attachment).expect_success();
         for address in ["172.26.64.4", "fd00:a110:c8::4"].map(|text| text.parse().expect("an address")) {
             for from in askers {
-                assert!(ping(from, address, Duration::from_secs(2)), "turn {turn}, {} to {address}", from.name());
+                assert!(ping(from, address, Duration::from_secs(20)), "turn {turn}, {} to {address}", from.name());
             }
         }
         runtime.del(&attachment).expect_success();
@@ -172,7 +172,7 @@ fn the_ipv6_gateway_answers_at_once_after_the_first_add() {
     let runtime = Runtime::new(&sandbox, dual_stack().conflist());
     runtime.add(&mut Attachment::new("first", &container)).expect_success();
     let gateway: IpAddr = GATEWAY_V6.parse().expect("an address");
-    let took = ping_until_answered(&container, gateway, Duration::from_secs(5));
+    let took = ping_until_answered(&container, gateway, Duration::from_secs(20));
     assert!(took <= AT_ONCE, "the first answer took {took:?}");
     let addresses = Network::observe(sandbox.host()).addresses;
     let of_bridge = addresses.iter().find(|address| address.ip == gateway).expect("the gateway's address");
@@ -189,13 +189,13 @@ fn a_new_bridge_forwards_ipv6_at_once_after_the_first_add() {
     let runtime = Runtime::new(&sandbox, nomad.conflist());
     nomad.ensure_forwarding_rules(&sandbox);
     // The outside knows the way to the host before the clock starts.
-    ping_until_answered(&outside, Outside::HOST_V6.into(), Duration::from_secs(5));
+    ping_until_answered(&outside, Outside::HOST_V6.into(), Duration::from_secs(20));
     let container = sandbox.container("first");
     let mut attachment = Attachment::new("first", &container);
     let result = runtime.add(&mut attachment).result().clone();
     let ips = result["ips"].as_array().expect("addresses").iter();
     let address = ips.filter_map(|ip| ip["address"].as_str()?.split('/').next()?.parse().ok()).find(IpAddr::is_ipv6);
-    let took = ping_until_answered(&outside, address.expect("an IPv6 address"), Duration::from_secs(5));
+    let took = ping_until_answered(&outside, address.expect("an IPv6 address"), Duration::from_secs(20));
     assert!(took <= AT_ONCE, "the first answer took {took:?}");
 }
 
@@ -215,7 +215,7 @@ fn containers_reach_the_outside_under_the_hosts_address() {
         let capture = Capture::start(&machine.outside, Outside::LINK);
         for family in &machine.families {
             machine.reaches(&machine.a, family.outside, SERVICE, family.host);
-            assert!(ping(&machine.b, family.outside, Duration::from_secs(1)), "{} must answer", family.outside);
+            assert!(ping(&machine.b, family.outside, Duration::from_secs(20)), "{} must answer", family.outside);
         }
         let packets = capture.stop();
         for family in &machine.families {

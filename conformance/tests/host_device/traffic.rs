@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::host_device::setup::{addressed, host};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn what_the_interface_led_to_is_reached_from_the_container_and_then_from_the_host_again() {

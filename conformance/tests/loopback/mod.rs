@@ -36,7 +36,7 @@ fn loopback_alone_lives_and_has_addresses() {
         assert_eq!(json!(addresses), json!(["127.0.0.1/8", "::1/128"]), "{result:#}");
         assert_eq!(result["interfaces"][0]["sandbox"], json!(container.path()), "{result:#}");
         runtime.check(&attachment).expect_success();
-        assert!(ping(&container, Ipv4Addr::LOCALHOST.into(), Duration::from_secs(1)));
+        assert!(ping(&container, Ipv4Addr::LOCALHOST.into(), Duration::from_secs(20)));
         runtime.del(&attachment.clone().args("")).expect_success();
         assert!(Network::observe(&container).links.iter().all(|link| !link.up), "lo is down again");
         container.remove();

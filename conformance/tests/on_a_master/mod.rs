@@ -32,7 +32,7 @@ pub const KINDS: &[Feature] = &[Feature::MacvlanLinks, Feature::VlanLinks, Featu
 pub const UPLINK: &str = Outside::HOST_LINK;
 
 /// How long the first packet may take.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 /// How long to wait for a packet that must not come.
 pub const NEVER: Duration = Duration::from_millis(300);

@@ -22,7 +22,7 @@ fn the_route_that_a_failed_add_of_the_reference_left_gives_way() {
     host.sandbox.host().must(&["ip", "link", "set", host_end(&failed), "alias", ""]);
     let (container, attachment) = host.add("new");
     container.sh("ip link set eth0 address 02:00:00:00:00:0a");
-    assert!(ping(host.sandbox.host(), "10.1.2.5".parse().expect("an address"), Duration::from_secs(1)));
+    assert!(ping(host.sandbox.host(), "10.1.2.5".parse().expect("an address"), Duration::from_secs(20)));
     let neighbours = host.sandbox.sh("ip neighbour");
     assert!(neighbours.contains("02:00:00:00:00:0a"), "the new container has answered: {neighbours}");
     host.del(&attachment);

@@ -84,7 +84,7 @@ fn a_container_is_reached_from_outside_at_once() {
     let outside = host.sandbox.outside();
     [V4, V6].iter().for_each(|subnet| outside.route_to(subnet));
     for own in [Outside::HOST_V4.into(), Outside::HOST_V6.into()] {
-        ping_until_answered(&outside, own, Duration::from_secs(5));
+        ping_until_answered(&outside, own, Duration::from_secs(20));
     }
     let (container, _) = host.add("id1");
     for own in addresses(&container) {

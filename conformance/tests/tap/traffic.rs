@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::tap::setup::list;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Opens a tap device as a virtual machine would, and passes its frames to and from a socket.
 const CABLE: &str = r#"

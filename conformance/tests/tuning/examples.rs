@@ -53,7 +53,7 @@ fn lives(written: &RuntimeList, mac: Option<&str>, del: impl Fn(&str) -> String)
     let sandboxed = |interface: &&Value| interface["sandbox"].as_str().is_some_and(|path| !path.is_empty());
     let reported: Vec<&Value> = result["interfaces"].as_array().expect("interfaces").iter().filter(sandboxed).collect();
     assert_eq!((reported.len(), &reported[0]["mac"]), (1, &json!(found)), "what podman reads: {result}");
-    assert!(ping(&container, written.gateway, Duration::from_secs(2)), "{} answers", written.gateway);
+    assert!(ping(&container, written.gateway, Duration::from_secs(20)), "{} answers", written.gateway);
     runtime.check(&attachment).expect_success();
     attachment.netns = del(container.path());
     runtime.del(&attachment).expect_success();

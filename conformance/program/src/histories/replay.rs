@@ -83,7 +83,7 @@ fn walk(history: &History, folder: &Path, telling: ResultForm, moments: &mut Vec
 }
 
 /// The time limit for the kernel to end a namespace.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A private host with the containers of a history.
 struct HistoryHost<'h> {

@@ -20,7 +20,7 @@ const LOG: &str = "/run/conformance/server.log";
 const SOCKET: &str = "/run/cni/dhcp.sock";
 
 /// The time limit for server and daemon to get ready, or to do something.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that ends with this value.
 #[derive(Debug)]

@@ -102,7 +102,7 @@ fn a_plugin_that_never_ends_is_reported_and_leaves_no_process() {
     let slow = StandIns::new("slow", &sleeps);
     let started = Instant::now();
     let document = document(slow.folder(), &[&["--limit", "2"], &ONE[..]].concat());
-    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     let case = &document["cases"][0];
     assert_eq!((&case["outcome"], &case["expected"]), (&"failed".into(), &"an end within 2 seconds".into()), "{case}");
     assert_eq!(processes(mark), 0, "processes are left");
@@ -138,7 +138,7 @@ fn a_program_that_is_killed_takes_all_its_cases_along() {
 
 fn until(holds: impl Fn() -> bool) -> bool {
     let started = Instant::now();
-    while !holds() && started.elapsed() < Duration::from_secs(10) {
+    while !holds() && started.elapsed() < Duration::from_secs(60) {
         thread::sleep(Duration::from_millis(20));
     }
     holds()

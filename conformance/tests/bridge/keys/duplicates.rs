@@ -25,7 +25,7 @@ fn with_enabledad_a_taken_address_makes_add_fail_and_leaves_nothing() {
     let third = Port::new(&sandbox, "id3", at("fd00:1::8/64", json!({"enabledad": true})));
     let result = third.add();
     third.check(&result);
-    assert!(third.reaches("fd00:1::7", Duration::from_secs(1)));
+    assert!(third.reaches("fd00:1::7", Duration::from_secs(20)));
 }
 
 /// ADD waits for the end of it: an address that may be refused yet is no address.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bridge::setup::{Port, V4, V6, network};
 
-const YES: Duration = Duration::from_secs(2);
+const YES: Duration = Duration::from_secs(20);
 const NO: Duration = Duration::from_millis(300);
 
 /// Makes a container, and returns it with its addresses.

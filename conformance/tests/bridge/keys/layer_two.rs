@@ -73,7 +73,7 @@ fn containers_without_addresses_reach_each_other_by_addresses_of_their_own() {
         port.add();
         port.container.sh(&format!("ip address add {address} dev eth0"));
     }
-    assert!(ports[0].reaches("10.7.7.2", Duration::from_secs(2)));
+    assert!(ports[0].reaches("10.7.7.2", Duration::from_secs(20)));
     ports[1].del();
     assert!(!ports[0].reaches("10.7.7.2", Duration::from_millis(200)));
 }

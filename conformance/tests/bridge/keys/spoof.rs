@@ -86,13 +86,13 @@ fn frames_with_another_mac_do_not_get_through() {
     let keys = json!({"isGateway": true, "macspoofchk": true});
     let port = Port::new(&sandbox, "id1", network(&[V4], keys));
     let result = port.add();
-    assert!(port.reaches("10.1.2.1", SECOND));
+    assert!(port.reaches("10.1.2.1", 20 * SECOND));
     port.container.sh("ip link set eth0 address 02:00:00:00:00:99");
     assert!(!port.reaches("10.1.2.1", SECOND / 2), "a stolen address must not get through");
     port.container.sh(&format!("ip link set eth0 address {}", reported("id1", &result).2));
     let started = Instant::now();
     while !port.reaches("10.1.2.1", SECOND / 4) {
-        assert!(started.elapsed() < 3 * SECOND, "its own address must get through again");
+        assert!(started.elapsed() < 60 * SECOND, "its own address must get through again");
         thread::sleep(Duration::from_millis(20));
     }
 }

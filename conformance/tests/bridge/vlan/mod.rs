@@ -15,7 +15,7 @@ mod refused;
 mod traffic;
 
 /// How long the first packet may take, and how long to wait for one that must not come.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 const NEVER: Duration = Duration::from_millis(300);
 
 /// A network on the bridge `br0` that differs from others by these keys.

@@ -44,7 +44,7 @@ fn del_of_one_interface_leaves_the_masquerade_of_the_other() {
         machine.runtime().check(&kept).expect_success();
         for address in [Outside::V4.into(), Outside::V6.into()] {
             // The uplink is new: for a second it asks for no IPv6 neighbour.
-            assert!(ping(&container, address, Duration::from_secs(3)), "{address} by {stays}");
+            assert!(ping(&container, address, Duration::from_secs(20)), "{address} by {stays}");
         }
         machine.runtime().del(&gone).expect_success();
         machine.runtime().check(&kept).expect_success();

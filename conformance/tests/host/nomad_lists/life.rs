@@ -18,7 +18,7 @@ use crate::nomad_lists::served::{self, ALLOC, Egress, Served};
 const FIRST: &str = "1d0d2d53-1b6e-4f0f-9a39-0d62a7b1c001";
 const LOST: &str = "5a0e6f60-3a1c-4a55-8f0e-6f6f7a1d2b02";
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A host with an uplink. As on a host of Docker, it drops what is forwarded unless a rule accepts it.
 pub struct NomadListHost {

@@ -12,7 +12,7 @@ use crate::parallel::tally::Tally;
 use crate::parallel::traces::{self, Lines};
 
 /// How long the kernel may take to clean up behind what is gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a round consists of.
 pub struct Round {

@@ -118,9 +118,9 @@ fn ended(mut child: Child) -> Output {
     let input = child.stdin.take();
     let started = Instant::now();
     while child.try_wait().expect("wait for a child").is_none() {
-        if started.elapsed() > Duration::from_secs(3) {
+        if started.elapsed() > Duration::from_secs(20) {
             child.kill().expect("kill a child");
-            panic!("still running after three seconds: {:?}", child.wait_with_output());
+            panic!("still running after twenty seconds: {:?}", child.wait_with_output());
         }
         thread::sleep(Duration::from_millis(1));
     }

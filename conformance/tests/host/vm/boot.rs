@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::machine::{ID, list};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn host_local(families: usize) -> Value {
     let ranges = [json!([{"subnet": "10.88.0.0/24"}]), json!([{"subnet": "fd00:88::/64"}])];

@@ -80,7 +80,7 @@ fn a_guest_lives_behind_every_list() {
         let result = machine.add(&list, &mut attachment);
         let guest = guest_config(&result);
 
-        assert!(ping(&machine.guest, guest.gateway, Duration::from_secs(2)), "{} answers the guest", guest.gateway);
+        assert!(ping(&machine.guest, guest.gateway, Duration::from_secs(20)), "{} answers the guest", guest.gateway);
         let _far = Echo::start(&outside, Transport::Tcp, (Outside::V4, 7).into());
         let seen = ask(&machine.guest, Transport::Tcp, (Outside::V4, 7).into()).expect("the guest reaches the outside");
         assert_eq!(seen.ip(), IpAddr::from(Outside::HOST_V4), "masqueraded");

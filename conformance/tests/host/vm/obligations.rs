@@ -173,7 +173,7 @@ fn the_spoof_check_lets_the_guest_pass_and_no_other_address() {
         let mut attachment = machine.attachment();
         let result = machine.add(&list, &mut attachment);
         let gateway = guest_config(&result).gateway;
-        assert!(ping(&machine.guest, gateway, Duration::from_secs(2)), "the guest has the link's address");
+        assert!(ping(&machine.guest, gateway, Duration::from_secs(20)), "the guest has the link's address");
         machine.check(&list, &attachment);
         machine.guest.sh("ip link set eth0 address 02:00:00:00:00:66");
         assert!(!ping(&machine.guest, gateway, Duration::from_millis(500)), "another address passes");

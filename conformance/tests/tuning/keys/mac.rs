@@ -82,7 +82,7 @@ fn neighbours_that_know_the_old_address_reach_the_container_at_once() {
     }
     let targets = ["10.9.9.2", "fd00:9::2"].map(|text| text.parse::<IpAddr>().expect("an address"));
     for target in targets {
-        assert!(ping(tuned.sandbox.host(), target, Duration::from_secs(2)), "{target} before");
+        assert!(ping(tuned.sandbox.host(), target, Duration::from_secs(20)), "{target} before");
     }
     let switches = ["net/ipv4/conf/eth0/arp_notify", "net/ipv6/conf/eth0/ndisc_notify"];
     let before = switches.map(|path| tuned.parameter(path));

@@ -11,7 +11,7 @@ use crate::nomad::{ADMIN_CHAIN, GATEWAY_V4, GATEWAY_V6, Nomad, SUBNET_V4, SUBNET
 use crate::state::{State, diff};
 
 /// The time limit for the kernel to clean up after a namespace.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The shared objects of a network.
 #[derive(Debug, Clone)]

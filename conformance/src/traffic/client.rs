@@ -11,7 +11,7 @@ use super::Transport;
 use crate::namespace::Namespace;
 
 /// How long a client waits for an expected answer. A loaded machine may leave a server without a processor for seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a UDP client waits before it sends again.
 const RESEND: Duration = Duration::from_millis(200);
@@ -19,7 +19,7 @@ const RESEND: Duration = Duration::from_millis(200);
 /// Asks an echo server from inside a namespace and returns the address that the server saw.
 ///
 /// # Errors
-/// When no answer comes within twenty seconds.
+/// When no answer comes within a minute.
 pub fn ask(from: &Namespace, transport: Transport, server: SocketAddr) -> io::Result<SocketAddr> {
     ask_within(from, transport, server, PATIENCE)
 }

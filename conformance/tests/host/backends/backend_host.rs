@@ -23,7 +23,7 @@ const SCTP_SERVICE: u16 = 8132;
 /// How long to wait for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(300);
 /// How long to wait for a packet that must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The host; containers are attached to it one by one.
 pub struct BackendHost {

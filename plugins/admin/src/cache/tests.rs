@@ -66,6 +66,32 @@ fn every_plugin_of_the_list_is_called_as_by_libcni() {
 }
 
 #[test]
+fn attachments_of_one_network_share_its_configuration_and_nothing_else() {
+    let changed = |changes: &[(&str, Value)]| {
+        let mut file = file(&list());
+        changes.iter().for_each(|(key, value)| file[key] = value.clone());
+        file
+    };
+    let older = json!({"cniVersion": "0.4.0"});
+    let files = [
+        changed(&[]),
+        changed(&[("containerId", json!("c2")), ("capabilityArgs", json!({"ips": ["10.1.2.3"]}))]),
+        changed(&[("networkName", json!("other"))]),
+        changed(&[("result", older)]),
+        changed(&[("result", Value::Null)]),
+    ];
+    let mut reader = CacheReader::default();
+    let read: Vec<Cached> = files.iter().map(|file| reader.parse(file.to_string().as_bytes()).expect("read")).collect();
+    for (file, together) in files.iter().zip(&read) {
+        let alone = parse(file).expect("a file of the cache");
+        let inputs = |cached: &Cached| cached.plugins.iter().map(read_by_plugin).collect::<Vec<_>>();
+        assert_eq!((inputs(together), &together.at), (inputs(&alone), &alone.at));
+    }
+    let is_shared = |number: usize| Arc::ptr_eq(&read[0].plugins[1].keys, &read[number].plugins[1].keys);
+    assert_eq!([1, 2, 3, 4].map(is_shared), [true, false, false, false]);
+}
+
+#[test]
 fn the_request_tells_whose_it_is_and_where() {
     let cached = parse(&file(&list())).expect("a file of the cache");
     let request = cached.request(&cached.plugins[3], &cni_portmap::Portmap).expect("a request");

@@ -15,8 +15,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use wait4::Wait4;
 
-/// The time limit of an ordinary child, on a machine that has much else to do.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+/// The time limit of an ordinary child.
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long the pipes may stay open after the child itself has ended.
 const DRAIN: Duration = Duration::from_secs(60);

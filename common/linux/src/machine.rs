@@ -175,7 +175,8 @@ impl LinuxHost {
         Self { veths: Some(HostVeths::default()), ..self }
     }
 
-    /// Lists the host's nf_tables as a whole, and again only after a change, for many requests about the same tables.
+    /// Lists the host's nf_tables as a whole, and again only after a change, for many requests about the same tables; not if they
+    /// change all the time.
     #[must_use]
     pub fn with_kept_tables(mut self) -> Self {
         self.host.keep_tables();

@@ -93,25 +93,27 @@ impl<'a> Journal<'a> {
     /// As long as a link or its address cannot be taken away, no delegated plugin is called: another container would get
     /// the address. If it stays, the delegated plugins are left to DEL.
     pub fn rollback(mut self, mut error: Error) -> Error {
+        // Whether a link of this attachment may still have an address.
         let (mut is_held, mut waiting) = (false, Vec::new());
         while let Some(undo) = self.undo.pop() {
             if is_held && matches!(undo, UndoAction::Delegate { .. }) {
                 waiting.push(undo);
                 continue;
             }
-            let takes_away = |what: fn(&Step) -> bool| matches!(&undo, UndoAction::Step(step) if what(step));
-            let (link, address) = (takes_away(Step::takes_link_away), takes_away(Step::takes_address_away));
+            let step = if let UndoAction::Step(step) = &undo { Some(step) } else { None };
+            let frees_all = step.is_some_and(Step::takes_link_away);
+            let frees_one = step.is_some_and(Step::takes_address_away);
             let undone = self.carry_out(undo);
-            if link {
+            if frees_all {
                 is_held = undone.is_err();
-            } else if address {
+            } else if frees_one {
                 is_held |= undone.is_err();
             }
             error = noted(error, undone);
         }
         if is_held && !waiting.is_empty() {
             return error.with_note(
-                "the addresses stay reserved until DEL, since the interface could not be removed".to_owned(),
+                "the addresses stay reserved until DEL, since the interface may still have them".to_owned(),
             );
         }
         waiting.into_iter().fold(error, |error, delegate| noted(error, self.carry_out(delegate)))

@@ -11,7 +11,7 @@ use cni_plugin::removal::Removal;
 use cni_testkit::{FakeContainer, FakeHost, REFUSAL};
 
 /// The note about addresses of a link that stays.
-const KEPT: &str = "the addresses stay reserved until DEL, since the interface could not be removed";
+const KEPT: &str = "the addresses stay reserved until DEL, since the interface may still have them";
 
 const RECORDS: RecordKind = RecordKind::new("things");
 

@@ -16,15 +16,17 @@ use crate::input::Documents;
 use crate::life::{is_chained, known, machine};
 use crate::plugins::every;
 use cni_admin::cache::Cached;
+use cni_admin::cache::reader::CacheReader;
 
 pub fn run(input: &[u8]) -> Option<()> {
     let mut documents = Documents::new(input);
     let (file, config) = (documents.next().unwrap_or_default(), documents.next());
     let file = config.and_then(|config| filled(file, config)).unwrap_or_else(|| file.to_vec());
-    let read = Cached::parse(&file).inspect_err(|error| assert_ne!(error.code(), Code::Internal, "{error}"));
+    let mut reader = CacheReader::default();
+    let read = reader.parse(&file).inspect_err(|error| assert_ne!(error.code(), Code::Internal, "{error}"));
     let cached = read.ok()?;
     let text = file.trim_ascii_end();
-    assert!(Cached::parse(&text[..text.len() - 1]).is_err(), "half a file");
+    assert!(reader.parse(&text[..text.len() - 1]).is_err(), "half a file");
     let other = cached.of_another(Attachment { ifname: IfName::lo(), ..cached.at.clone() });
     assert_eq!((other.plugins.len(), &other.netns), (cached.plugins.len(), &None));
     assert!(cached.plugins.iter().all(|config| cached.has_plugin(&config.kind)));

@@ -21,7 +21,8 @@ use cni_host_local::{Holder, HostLocal, holders};
 use cni_plugin::namespace::Life;
 use cni_plugin::share::Share;
 
-use crate::cache::{CacheReader, Cached};
+use crate::cache::Cached;
+use crate::cache::reader::CacheReader;
 use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};

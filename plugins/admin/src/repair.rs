@@ -29,7 +29,8 @@ mod outcome;
 mod second_look;
 mod together;
 
-use crate::cache::{CacheReader, Cached};
+use crate::cache::Cached;
+use crate::cache::reader::CacheReader;
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;

@@ -97,6 +97,17 @@ fn an_add_that_fails_at_any_step_gives_the_link_back_as_it_was() {
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&HostDevice, machine, &caller(ADDRESSED)), 14);
 }
 
+/// Before the IPAM plugin releases them: another container would get an address that this one still has.
+#[test]
+fn a_failed_add_takes_the_addresses_off_first() {
+    let mut host = machine();
+    host.fail_at(14);
+    caller(ADDRESSED).add(&HostDevice, &mut host).expect_err("the last step fails");
+    let undone = ["container: addr del fd00::5/64 dev eth0", "container: addr del 10.1.2.5/24 dev eth0"];
+    assert_eq!(host.applied()[14..16], undone);
+    assert_eq!(host.delegated(), ["host-local ADD", "host-local DEL"]);
+}
+
 #[test]
 fn a_link_that_gets_another_index_in_the_container_is_recorded_with_it() {
     let mut host = machine();

@@ -38,7 +38,7 @@ impl NftConnection {
         Self { scope, socket: None, handles, snapshots: None }
     }
 
-    /// Reads tables as a whole, and keeps them for as long as nothing changes.
+    /// Reads tables as a whole, and keeps them for as long as nothing changes, unless they change all the time.
     pub(crate) fn keep_tables(&mut self) {
         self.snapshots = Some(TableSnapshots::default());
         self.handles.stop_reading();
@@ -101,43 +101,58 @@ impl NftConnection {
             return Ok(None);
         }
         let state = self.state()?;
-        if self.snapshots.as_ref().is_some_and(|snapshots| !snapshots.is_worth_it()) {
-            log::debug!("tables are not kept any more: they change all the time");
-            self.snapshots = None;
-            self.handles.read_again();
-            return Ok(None);
-        }
-        if self.snapshots.as_ref().is_some_and(|snapshots| !snapshots.has(table)) {
-            let read = match self.read_table(table) {
-                Err(Cause::Interrupted) => None,
-                read => Some(read?),
-            };
-            let is_current = read.is_some() && self.generation()? == state;
-            match (&mut self.snapshots, read) {
-                (Some(snapshots), Some(read)) if is_current => snapshots.keep(table.clone(), read),
-                (snapshots, _) => {
-                    snapshots.iter_mut().for_each(TableSnapshots::waste);
-                    return Ok(None);
-                }
+        match &self.snapshots {
+            Some(snapshots) if !snapshots.is_worth_it() => {
+                log::debug!("tables are not kept any more: they change all the time");
+                self.snapshots = None;
+                self.handles.read_again();
             }
+            Some(snapshots) if !snapshots.has(table) => self.keep_table(table, state)?,
+            Some(_) | None => {}
         }
         Ok(self.snapshots.as_mut().and_then(|snapshots| snapshots.table(table)))
     }
 
-    /// Reads a table once: a listing of everything takes long enough that another change is likely while it is repeated.
+    /// Keeps a table as it is in a state, unless something changes while it is read.
+    fn keep_table(&mut self, table: &TableId, state: Generation) -> Result<(), Cause> {
+        let read = match self.read_table(table) {
+            Err(Cause::Interrupted) => None,
+            read => Some(read?),
+        };
+        let is_current = read.is_some() && self.generation()? == state;
+        let Some(snapshots) = &mut self.snapshots else { return Ok(()) };
+        match read {
+            Some(read) if is_current => snapshots.keep(table.clone(), read),
+            Some(_) | None => snapshots.waste(),
+        }
+        Ok(())
+    }
+
+    /// Reads a table. Each listing is read once: it takes long enough that another change is likely while it is repeated.
+    ///
+    /// # Errors
+    /// [`Cause::Interrupted`] when something changes meanwhile.
     fn read_table(&mut self, table: &TableId) -> Result<TableSnapshot, Cause> {
         let mut snapshot = TableSnapshot::default();
-        let chains = self.converse(|socket| socket.dump(&message::get_chains(table.family), listing::read_chain))?;
+        let chains = self.list_once(&message::get_chains(table.family), listing::read_chain)?;
         let own = chains.into_iter().filter(|(of, _)| of == table.name.as_str());
         own.for_each(|(_, chain)| snapshot.add_chain(chain));
         let read = |payload: &[u8]| Some((listing::read_chain_of_rule(payload)?, payload.into()));
-        let Dump::Whole(rules) = self.converse(|socket| socket.dump_once(&message::get_rules_of_table(table), read))?
-        else {
-            return Err(Cause::Interrupted);
-        };
+        let rules = self.list_once(&message::get_rules_of_table(table), read)?;
         log::debug!("listed table {table}: {} rules", rules.len());
         rules.into_iter().for_each(|(chain, message)| snapshot.add_rule(chain, message));
         Ok(snapshot)
+    }
+
+    fn list_once<T>(
+        &mut self,
+        question: &NetfilterMessage,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, Cause> {
+        match self.converse(|socket| socket.dump_once(question, read))? {
+            Dump::Whole(found) => Ok(found),
+            Dump::Interrupted(_) => Err(Cause::Interrupted),
+        }
     }
 
     /// The rule with a handle; `None` if it does not exist, or `read` returns `None`.

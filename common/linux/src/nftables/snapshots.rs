@@ -81,8 +81,7 @@ impl TableSnapshots {
 
     /// A kept table, to answer a question.
     pub(crate) fn table(&mut self, table: &TableId) -> Option<&mut TableSnapshot> {
-        self.answers += 1;
-        self.tables.get_mut(table)
+        self.tables.get_mut(table).inspect(|_| self.answers += 1)
     }
 }
 

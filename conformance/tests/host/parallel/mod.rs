@@ -3,7 +3,7 @@
 //! The bridge, the chains, the tables, forwarding and the folders of leases and records are made by the container that comes
 //! first, while others of them look. Some of the containers are the reference's, and administrators repair and collect
 //! garbage meanwhile. In rounds without the reference nothing may be there twice; in rounds with it, no more than what
-//! all containers share, which its check before insertion doubles.
+//! all containers share, which its check before insertion doubles, and the rules of containers that it has failed to add.
 //!
 //! `CNI_PARALLEL_ROUNDS` and `CNI_PARALLEL_CONTAINERS` make it larger.
 

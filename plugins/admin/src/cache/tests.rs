@@ -1,8 +1,11 @@
 //! Files as `cnitool` 1.3.0 and older releases of libcni write them, and such as they do not.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::reader::CacheReader;
 use super::*;
 
 const PORTS: &str = r#"[{"containerPort":80,"hostPort":8080,"protocol":"tcp"}]"#;
@@ -33,12 +36,16 @@ fn list() -> Value {
         {"type": "portmap", "capabilities": {"portMappings": true, "mac": false}, "runtimeConfig": {"x": 1}}]})
 }
 
+fn read(bytes: &[u8]) -> Result<Cached, CacheError> {
+    CacheReader::default().parse(bytes)
+}
+
 fn parse(file: &Value) -> Result<Cached, String> {
     let reported = |error: CacheError| {
         let error = Error::from(error);
         format!("{} {error}: {}", error.code().number(), error.details())
     };
-    Cached::parse(file.to_string().as_bytes()).map_err(reported)
+    read(file.to_string().as_bytes()).map_err(reported)
 }
 
 fn read_by_plugin(config: &PluginConfig) -> Value {
@@ -226,7 +233,7 @@ proptest! {
             "netns": netns, "cniArgs": args, "config": STANDARD.encode(config),
         }).to_string();
 
-        let cached = Cached::parse(text.as_bytes()).expect("a file of the cache");
+        let cached = read(text.as_bytes()).expect("a file of the cache");
         let Attachment { network: found_network, container: found_container, ifname: found_ifname } = &cached.at;
         prop_assert_eq!(found_network.as_str(), network.as_str());
         prop_assert_eq!(found_container.as_str(), container.as_str());
@@ -246,11 +253,11 @@ proptest! {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        prop_assert!(matches!(Cached::parse(&text.as_bytes()[..end]), Err(CacheError::Syntax(_))));
+        prop_assert!(matches!(read(&text.as_bytes()[..end]), Err(CacheError::Syntax(_))));
     }
 
     #[test]
     fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        prop_assert!(Cached::parse(&bytes).is_err());
+        prop_assert!(read(&bytes).is_err());
     }
 }

@@ -57,29 +57,9 @@ fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_model::plan::{LinkSetting, Plan};
     use cni_testkit::{FakeContainer, FakeHost};
 
-    use crate::fixtures::attachment;
-    use crate::veth::NewVeth;
-
-    const NETNS: &str = "/run/netns/c1";
-
-    /// A container with an interface, whose host's end has this alias.
-    fn host(alias: Option<&str>) -> FakeHost {
-        let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
-        host.enter(NETNS).expect("entered");
-        let at = attachment("c1", "eth0");
-        let veth = NewVeth::choose(&at, None, &mut host).expect("chosen");
-        let mut plan = Plan::default();
-        veth.plan(&mut plan, &at, None);
-        plan.within(veth.set(LinkSetting::Alias(alias.unwrap_or_default().to_owned())));
-        plan.steps().iter().for_each(|(_, step): &(_, Step)| drop(host.apply(step).expect("made")));
-        host.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = alias.map(str::to_owned));
-        let cidr = "10.1.2.5/24".parse().expect("CIDR");
-        host.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
-        host
-    }
+    use crate::fixtures::{NETNS, attachment, host_with_veth};
 
     fn is_found(host: &mut FakeHost, address: [u8; 4]) -> bool {
         find_in_use(&attachment("c1", "eth0"), address.into(), host).expect("asked").is_some()
@@ -96,7 +76,7 @@ mod tests {
             (Some("uplink"), true, false),
             (None, true, false),
         ] {
-            let mut host = host(alias);
+            let mut host = host_with_veth(alias, ADDRESS).0;
             assert_eq!(is_found(&mut host, ADDRESS), with_address, "{alias:?}");
             assert_eq!(is_found(&mut host, OTHER), without, "{alias:?}");
         }
@@ -105,7 +85,7 @@ mod tests {
     #[test]
     fn one_whose_namespace_is_gone_is_not_in_use() {
         for alias in [Some("cni:net1:c1:eth0"), None] {
-            let mut host = host(alias);
+            let mut host = host_with_veth(alias, ADDRESS).0;
             host.set_container(NETNS, FakeContainer::Gone);
             assert!(!is_found(&mut host, ADDRESS), "{alias:?}");
         }

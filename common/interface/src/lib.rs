@@ -16,6 +16,7 @@ pub mod masquerade;
 mod moved_on;
 pub mod naming;
 pub mod network;
+pub mod newcomer;
 pub mod result;
 pub mod routes;
 pub mod tables;

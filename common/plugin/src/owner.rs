@@ -1,6 +1,42 @@
 //! The owner in a record: the names of an attachment, as text.
 
+use std::collections::BTreeSet;
+
+use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_model::record::{RecordKey, RecordKind};
+
+use crate::namespace::RecordedNamespace;
+use crate::records::Records;
+
+/// The beginning of the names of the records that a plugin has of each owner.
+const OWNER: &str = "owner-";
+
+/// An attachment that a plugin has records of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedOwner {
+    /// The attachment.
+    pub at: Attachment,
+    /// Its namespace, if it was recorded.
+    pub home: Option<RecordedNamespace>,
+}
+
+/// The record that a plugin has of an owner, among others of the kind.
+pub fn key(kind: RecordKind, owner: &Attachment) -> RecordKey {
+    RecordKey::hashed(kind, OWNER, &text(owner))
+}
+
+/// The records that a plugin has of owners, except of these.
+pub fn keys_but(known: &[&Attachment], kind: RecordKind, records: &mut dyn Records) -> Result<Vec<RecordKey>, Error> {
+    let mut names = records.names(kind)?;
+    names.retain(|name| name.starts_with(OWNER));
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known: BTreeSet<String> = known.iter().map(|owner| key(kind, owner).name().to_owned()).collect();
+    let others = names.iter().filter(|name| !known.contains(*name));
+    Ok(others.map(|name| RecordKey::new(kind, name)).collect::<Result<_, _>>()?)
+}
 
 /// The three names of an attachment in one line. None of them can hold a blank.
 pub fn text(owner: &Attachment) -> String {

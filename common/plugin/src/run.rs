@@ -11,6 +11,8 @@ use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
 use crate::namespace::RecordedNamespace;
+use crate::owner::RecordedOwner;
+use crate::records::Records;
 use crate::share::Share;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
@@ -68,6 +70,12 @@ pub trait Plugin: Sync {
     /// the container's namespace entered. It changes nothing. CNI has no such command: the administrator's
     /// tool asks.
     fn find_missing(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// The attachments that the plugin has records of, except these, unless the record of the attachment is enough. A repair writes
+    /// such records for an attachment of other plugins, whose DEL leaves them. The administrator's tool asks.
+    fn owners_but(&self, _known: &[&Attachment], _records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         Ok(Vec::new())
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use cni_conformance::{CniTool, Container, Invocation, Nomad, Outcome, Sandbox, State, Verb};
+use cni_conformance::{CniTool, Container, Invocation, Nomad, Outcome, Sandbox, State, Verb, binaries};
 use serde_json::{Value, json};
 
 mod check;
@@ -18,6 +18,7 @@ mod gc;
 mod install;
 mod list;
 mod metrics;
+mod of_reference;
 mod one_container;
 mod pages;
 mod repair;
@@ -51,9 +52,14 @@ struct PublishedContainer<'s> {
 
 impl<'s> PublishedContainer<'s> {
     fn add(sandbox: &'s Sandbox, name: &str, port: u16) -> Self {
+        Self::add_by(&binaries::under_test(), sandbox, name, port)
+    }
+
+    /// By the plugins of a folder.
+    fn add_by(folder: &Path, sandbox: &'s Sandbox, name: &str, port: u16) -> Self {
         let ports = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
         let list = Nomad::version("1.0.0").conflist();
-        let tool = CniTool::new(sandbox, &list).capabilities(json!({"portMappings": ports}));
+        let tool = CniTool::new(sandbox, &list).capabilities(json!({"portMappings": ports})).binaries(folder);
         let container = sandbox.container(name);
         tool.add(&container).expect_success();
         Self { tool, container }

@@ -92,7 +92,7 @@ impl GcCandidate {
             (Self::Known(_), Life::Alive | Life::Unknown(_)) => "in the cache",
             (Self::Other(left), _) => match left.source {
                 Source::Leases { .. } => "not in the cache, and its addresses are unused",
-                Source::Record => "not in the cache, and its namespace is gone",
+                Source::Record | Source::Owner(_) => "not in the cache, and its namespace is gone",
             },
         }
     }

@@ -19,6 +19,7 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
 use cni_plugin::namespace::Life;
+use cni_plugin::owner::RecordedOwner;
 use cni_plugin::share::Share;
 
 use crate::cache::Cached;
@@ -93,6 +94,8 @@ pub enum Source {
     },
     /// The record of an ADD.
     Record,
+    /// Records of plugins of ours, which a repair has written for an attachment of other plugins.
+    Owner(RecordedOwner),
 }
 
 /// Where to look.
@@ -179,13 +182,25 @@ impl Inventory {
             }
         }
         let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
-        for at in recorded.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
-            if judge.life_by_record(&at) == Some(Life::Dead) {
-                let file = result_cache::file(scope.directory(), &at);
-                self.left.push(Leftover { cached: self.recorded(at), source: Source::Record, file, life: Life::Dead });
+        for at in recorded.into_iter().filter(|at| scope.has(at)) {
+            if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
+                self.push_recorded(scope, at, Source::Record);
+            }
+        }
+        let owners = judge.owners_but(&self.attached.iter().map(|one| &one.cached.at).collect::<Vec<_>>())?;
+        for owner in owners.into_iter().filter(|owner| scope.has(&owner.at)) {
+            if !known.contains(&key(&owner.at)) && judge.life_of_owner(&owner) == Some(Life::Dead) {
+                known.insert(key(&owner.at));
+                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner));
             }
         }
         Ok(())
+    }
+
+    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source) {
+        let file = result_cache::file(scope.directory(), &at);
+        let cached = self.recorded(at);
+        self.left.push(Leftover { cached, source, file, life: Life::Dead });
     }
 
     /// The holders of leases that are not known, with their addresses and the time of the youngest.
@@ -206,7 +221,7 @@ impl Inventory {
         found.into_values().collect()
     }
 
-    /// Describes an attachment that has left only a record. If its network is known, the plugins of its list are called; our
+    /// Describes an attachment that has left only records. If its network is known, the plugins of its list are called; our
     /// plugins that need only names to find what they have made are called in any case.
     fn recorded(&self, at: Attachment) -> Cached {
         let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
@@ -282,7 +297,7 @@ impl Leftover {
     pub fn addresses(&self) -> Vec<IpAddr> {
         match &self.source {
             Source::Leases { addresses, .. } => addresses.iter().copied().collect(),
-            Source::Record => Vec::new(),
+            Source::Record | Source::Owner(_) => Vec::new(),
         }
     }
 
@@ -290,7 +305,15 @@ impl Leftover {
     pub const fn written(&self) -> Option<Duration> {
         match &self.source {
             Source::Leases { written, .. } => Some(*written),
-            Source::Record => None,
+            Source::Record | Source::Owner(_) => None,
+        }
+    }
+
+    /// Whether it lives by now, as far as records tell.
+    pub fn life_by_records(&self, judge: &mut Judge) -> Option<Life> {
+        match &self.source {
+            Source::Owner(owner) => judge.life_of_owner(owner),
+            Source::Leases { .. } | Source::Record => judge.life_by_record(&self.cached.at),
         }
     }
 

@@ -18,8 +18,10 @@ use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::Life;
+use cni_plugin::owner::RecordedOwner;
 
 use crate::cache::Cached;
+use cni_builtin::PLUGINS;
 
 /// Why an attachment is not gone though there is nothing at the path of its namespace.
 pub const LIVES_ON: &str = "its namespace has lost its name, and lives on";
@@ -204,6 +206,25 @@ impl Judge {
     /// The record of an attachment, if there is one that can be read.
     pub fn record(&mut self, at: &Attachment) -> Option<AttachmentRecord> {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
+    }
+
+    /// The attachments that plugins have records of, except these.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub fn owners_but(&mut self, known: &[&Attachment]) -> Result<Vec<RecordedOwner>, Error> {
+        let mut found = Vec::new();
+        for plugin in PLUGINS {
+            found.extend(plugin.owners_but(known, self.host.records())?);
+        }
+        Ok(found)
+    }
+
+    /// Judges an attachment by its record, or else by its namespace as plugins have recorded it; returns `None` if nothing is
+    /// recorded.
+    pub fn life_of_owner(&mut self, owner: &RecordedOwner) -> Option<Life> {
+        let by_record = self.life_by_record(&owner.at);
+        by_record.or_else(|| Some(owner.home.as_ref()?.life(None, &mut self.host)))
     }
 
     /// The attachments that have records, except these.

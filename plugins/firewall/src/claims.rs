@@ -17,7 +17,7 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_model::plan::{Plan, Step};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::owner;
+use cni_plugin::owner::{self, RecordedOwner};
 use cni_plugin::records::Records;
 
 use crate::backend::RuleBackend;
@@ -58,6 +58,21 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
     for address in addresses {
         let claim = find(address, records)?.filter(|claim| claim.owner.network == *network);
         found.extend(claim.map(|claim| (address, claim)));
+    }
+    Ok(found)
+}
+
+/// The owners of claims, except these.
+pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
+    let mut found = Vec::new();
+    for key in owner::keys_but(known, CLAIMS, records)? {
+        let OwnerRecord { addresses, home } = OwnerRecord::read_at(&key, records)?;
+        for address in addresses {
+            if let Some(claim) = find(address, records)?.filter(|claim| of_owner(&claim.owner) == key) {
+                found.push(RecordedOwner { at: claim.owner, home });
+                break;
+            }
+        }
     }
     Ok(found)
 }
@@ -219,7 +234,11 @@ const HOME: &str = "netns ";
 
 impl OwnerRecord {
     fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
-        let text = records.read(&of_owner(owner))?.unwrap_or_default();
+        Self::read_at(&of_owner(owner), records)
+    }
+
+    fn read_at(key: &RecordKey, records: &mut dyn Records) -> Result<Self, Error> {
+        let text = records.read(key)?.unwrap_or_default();
         Ok(Self {
             addresses: text.lines().filter_map(|line| line.parse().ok()).collect(),
             home: text.lines().find_map(|line| RecordedNamespace::parse(line.strip_prefix(HOME)?)),
@@ -274,7 +293,7 @@ fn of_former(address: IpAddr) -> RecordKey {
 }
 
 fn of_owner(owner: &Attachment) -> RecordKey {
-    RecordKey::hashed(CLAIMS, "owner-", &owner::text(owner))
+    owner::key(CLAIMS, owner)
 }
 
 fn with(earlier: Option<&Claim>, backend: &RuleBackend) -> Vec<RuleBackend> {

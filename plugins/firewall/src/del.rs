@@ -47,6 +47,9 @@ pub fn remove(leaving: Vec<AddressRemoval>, host: &mut dyn Host) -> Result<(), E
                 log::info!("{address} belongs to container {} again; its rules stay", heir.container);
                 removal.attempt(|host| hand_back(address, &heir, &home, host));
             }
+            AddressRemoval::TakenOver { address, owner } => {
+                removal.attempt(|host| release(&owner, &[address], host));
+            }
             AddressRemoval::Lost { .. } => {}
         }
     }

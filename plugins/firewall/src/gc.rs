@@ -14,7 +14,7 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     let mut leaving = Vec::new();
     for (address, claim) in claims::of_network(&request.network, host.records())? {
         if !is_valid(&claim.owner) {
-            leaving.push(locate::observe_claimed(address, claim, &[], host)?);
+            leaving.push(locate::observe_stale(address, claim, host)?);
         }
     }
     del::remove(leaving, host)

@@ -5,7 +5,11 @@
 //! `claims.rs` the owner of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and
 //! `nftables.rs` have the rules.
 
+use cni_core::error::Error;
+use cni_core::names::Attachment;
 use cni_core::version::Version;
+use cni_plugin::owner::RecordedOwner;
+use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
@@ -44,6 +48,10 @@ impl Plugin for Firewall {
     }
 
     cni_plugin::commands!(add, del, check, status, gc, find_missing);
+
+    fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
+        claims::owners_but(known, records)
+    }
 }
 
 #[cfg(test)]

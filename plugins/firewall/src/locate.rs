@@ -10,6 +10,8 @@ use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_interface::newcomer;
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
@@ -90,6 +92,18 @@ pub enum AddressRemoval {
     Inherited { address: IpAddr, heir: Attachment, home: RecordedNamespace },
     /// Its rules are another's, and stay.
     Lost { address: IpAddr },
+    /// Its rules are those of a container of other plugins by now, and stay; the owner's claim goes.
+    TakenOver { address: IpAddr, owner: Attachment },
+}
+
+impl AddressRemoval {
+    /// The same for an address that a container of other plugins has by now.
+    fn spared(self) -> Self {
+        match self {
+            Self::Owned(OwnedAddress { address, owner, backends: _ }) => Self::TakenOver { address, owner },
+            other @ (Self::Inherited { .. } | Self::Lost { .. } | Self::TakenOver { .. }) => other,
+        }
+    }
 }
 
 /// The addresses that are removed with an attachment: those of the runtime's result and the claimed ones, except
@@ -100,24 +114,39 @@ pub fn observe_leaving(
     host: &mut dyn Host,
 ) -> Result<Vec<AddressRemoval>, Error> {
     let search = search(request);
+    let result = remembered(request);
     let claimed = claims::addresses_of(owner, host.records())?;
     let mut leaving = Vec::new();
-    for address in sorted(remembered(request).into_iter().chain(claimed)) {
-        leaving.push(match claims::find(address, host.records())? {
-            Some(claim) if claim.owner == *owner => observe_claimed(address, claim, &[owner], host)?,
-            Some(claim) if is_there(&claim.owner, address, host)? => {
-                log::info!("{address} belongs to container {} now; its rules stay", claim.owner.container);
-                AddressRemoval::Lost { address }
-            }
+    for address in sorted(addresses(&result).into_iter().chain(claimed)) {
+        let claim = claims::find(address, host.records())?;
+        if let Some(other) = claim.as_ref().map(|claim| &claim.owner).filter(|other| *other != owner)
+            && is_there(other, address, host)?
+        {
+            log::info!("{address} belongs to container {} now; its rules stay", other.container);
+            leaving.push(AddressRemoval::Lost { address });
+            continue;
+        }
+        let removal = match claim {
             Some(claim) => observe_claimed(address, claim, &[owner], host)?,
             None => AddressRemoval::Owned(OwnedAddress {
                 address,
                 owner: owner.clone(),
                 backends: find(&search, address, host)?,
             }),
-        });
+        };
+        let is_taken_over =
+            has_left(owner, address, request.netns(), host)? && is_taken_over(address, owner, &result, host)?;
+        leaving.push(if is_taken_over { removal.spared() } else { removal });
     }
     Ok(leaving)
+}
+
+/// What to do about a claim of an attachment that the runtime no longer knows.
+pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Result<AddressRemoval, Error> {
+    let (owner, result) = (claim.owner.clone(), CniResult::default());
+    let removal = observe_claimed(address, claim, &[], host)?;
+    let is_taken_over = has_left(&owner, address, None, host)? && is_taken_over(address, &owner, &result, host)?;
+    Ok(if is_taken_over { removal.spared() } else { removal })
 }
 
 /// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
@@ -138,7 +167,7 @@ pub fn observe_abandoned(
 }
 
 /// What to do about a claim that is no longer needed, when some attachments are removed.
-pub fn observe_claimed(
+fn observe_claimed(
     address: IpAddr,
     claim: Claim,
     going: &[&Attachment],
@@ -153,8 +182,24 @@ pub fn observe_claimed(
     Ok(AddressRemoval::Owned(OwnedAddress { address, owner, backends }))
 }
 
+/// Whether an attachment no longer has an address, as far as its recorded namespace tells, or else the path of it.
+fn has_left(owner: &Attachment, address: IpAddr, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
+    match claims::home_of(owner, host.records())? {
+        Some(home) => Ok(!has_address(&home, address, host)?),
+        None => Ok(netns.is_none_or(|path| host.enter(path).is_err())),
+    }
+}
+
+/// Whether a container of other plugins has the address of an attachment that is gone. There may be no DEL before, as after a
+/// restart of the machine, or only the reference's, which does not remove our claim.
+fn is_taken_over(address: IpAddr, gone: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = newcomer::find(address, gone, result, host)?;
+    found.iter().for_each(|link| log::info!("{address} belongs to the container of {} now; its rules stay", link.name));
+    Ok(found.is_some())
+}
+
 /// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.
-fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+pub fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     match claims::home_of(owner, host.records())? {
         Some(home) => has_address(&home, address, host),
         None => Ok(true),
@@ -175,14 +220,12 @@ fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Ho
     Ok(addresses.is_none_or(|found| found.iter().any(|one| one.cidr.address() == address)))
 }
 
-fn remembered(request: &Request) -> Vec<IpAddr> {
-    match request.prev_result() {
-        Ok(prev_result) => prev_result.map(|result| addresses(&result)).unwrap_or_default(),
-        Err(error) => {
-            log::warn!("DEL continues without prevResult: {error}: {}", error.details());
-            Vec::new()
-        }
-    }
+fn remembered(request: &Request) -> CniResult {
+    let remembered = request.prev_result().unwrap_or_else(|error| {
+        log::warn!("DEL continues without prevResult: {error}: {}", error.details());
+        None
+    });
+    remembered.unwrap_or_default()
 }
 
 /// No key keeps DEL from its work.

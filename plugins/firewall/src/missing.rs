@@ -11,6 +11,7 @@ use cni_netfilter::firewalld::Zone;
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
+use cni_plugin::namespace::RecordedNamespace;
 
 use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;
@@ -21,7 +22,7 @@ use crate::{FirewallError, locate};
 
 /// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
 /// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
-/// is skipped.
+/// is skipped, unless its owner is gone: the reference's DEL leaves our claim, and its ADD makes none.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
@@ -31,8 +32,9 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     for (backend, addresses) in locate::observe_backends(&config, &owner, &addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
-            let claim =
-                ClaimRegister::observe(&owner, &addresses, host.records())?.claim(&owner, None, &addresses, &backend);
+            let home = RecordedNamespace::observe(request, host)?;
+            let register = ClaimRegister::observe(&owner, &addresses, host.records())?;
+            let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
             let plan = let_through(claim, &backend, &addresses, rulesets);
             parts.push(MissingPart { missing: missing.made(), plan });
         }
@@ -44,7 +46,7 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
     let mut own = Vec::new();
     for address in addresses {
         match claims::find(address, host.records())? {
-            Some(Claim { owner: other, .. }) if other != *owner => {
+            Some(Claim { owner: other, .. }) if other != *owner && locate::is_there(&other, address, host)? => {
                 log::warn!("{address} belongs to container {} now; its rules stay as they are", other.container);
             }
             Some(_) | None => own.push(address),

@@ -6,8 +6,12 @@ use cni_core::family::Family;
 use cni_core::names::NetworkName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_interface::veth::NewVeth;
+use cni_model::link::Address;
+use cni_model::plan::{Ns, Plan};
 use cni_netfilter::iptables::IptablesTable;
-use cni_testkit::{FakeHost, REFUSAL, error_parts, lifecycle};
+use cni_plugin::host::Host as _;
+use cni_testkit::{FakeContainer, FakeHost, REFUSAL, error_parts, lifecycle};
 use proptest::prelude::*;
 
 mod firewalld;
@@ -277,6 +281,38 @@ fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
     assert_eq!(claimed(machine).len(), 2);
     gc(machine, "n1", &[]);
     assert!(machine.records.is_empty() && !dump(machine, Family::V4).contains("10.88."));
+}
+
+/// Adds a container of the reference, whose veth has no alias, with an address.
+fn add_by_reference(machine: &mut FakeHost, netns: &str, cidr: &str) {
+    machine.set_container(netns, FakeContainer::Present(None));
+    machine.enter(netns).expect("entered");
+    let at = cni_testkit::attachment("n1", "newcomer", "eth0");
+    let veth = NewVeth::choose(&at, None, machine).expect("chosen");
+    let mut plan = Plan::default();
+    veth.plan(&mut plan, &at, None);
+    plan.steps().iter().for_each(|(_, step)| drop(machine.apply(step).expect("made")));
+    machine.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = None);
+    let cidr = cidr.parse().expect("CIDR");
+    machine.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+}
+
+#[test]
+fn gc_and_del_leave_the_rules_of_a_container_of_the_reference_that_has_an_address_now() {
+    for is_gc in [true, false] {
+        let machine = &mut FakeHost::default();
+        let caller = Caller::new("ctr1", "", &["10.88.0.5/24", "fd00:88::5/64"]);
+        caller.add(machine).expect("added");
+        add_by_reference(machine, "/run/netns/newcomer", "10.88.0.5/24");
+        if is_gc {
+            gc(machine, "n1", &[])
+        } else {
+            caller.del(machine).expect("removed")
+        }
+        assert_eq!(dump(machine, Family::V4).matches("10.88.0.5/32").count(), 2, "GC: {is_gc}");
+        assert!(!dump(machine, Family::V6).contains("fd00:88::5"), "GC: {is_gc}");
+        assert!(machine.records.is_empty(), "GC: {is_gc}: nothing is claimed any more");
+    }
 }
 
 #[test]

@@ -106,9 +106,10 @@ pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut
 
 /// GC: forgets the ports of all attachments of a network that are not valid, and removes their rules in iptables.
 pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let recorded = register::of_network(network, host.records())?;
+    let kept: Vec<Attachment> = valid.of_network(network).collect();
+    let recorded = register::owners_but(&kept.iter().collect::<Vec<_>>(), host.records())?;
     let mut removal = Removal::new(host);
-    for at in recorded.iter().filter(|at| !valid.contains(at.container.as_str(), Some(at.ifname.as_str()))) {
+    for at in recorded.iter().map(|owner| &owner.at).filter(|at| at.network == *network && !kept.contains(at)) {
         // The rules of one interface do not say which it is, so they are still there where another one is valid.
         removal.attempt(|host| iptables::del(host, at, None, &[]));
         removal.attempt(|host| forget(at, [], host));

@@ -5,6 +5,10 @@
 //! `iptables.rs` and `nftables.rs` have the rules, `flows.rs` the tracked connections, `contested.rs` handles ports
 //! that several containers have, and `localnet.rs` protects the host's loopback address.
 
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_plugin::owner::RecordedOwner;
+use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
@@ -43,6 +47,10 @@ impl Plugin for Portmap {
     }
 
     cni_plugin::commands!(add, del, check, status, gc, find_missing);
+
+    fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
+        register::owners_but(known, records)
+    }
 }
 
 #[cfg(test)]

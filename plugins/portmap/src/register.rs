@@ -8,20 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, NetworkName};
+use cni_core::names::Attachment;
 use cni_model::plan::{Plan, Step};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_netfilter::Proto;
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::owner;
+use cni_plugin::owner::{self, RecordedOwner};
 use cni_plugin::records::Records;
 
 use crate::published::PublishedPort;
 
+/// The records: of each port by its number, and of each owner.
 pub const PORTS: RecordKind = RecordKind::new("ports");
-
-/// The beginning of the names of attachments' records; those of ports are numbers.
-const OWNER: &str = "owner-";
 
 /// A mapping of a container, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,13 +182,15 @@ impl PortRegister {
     }
 }
 
-/// The attachments of a network that have records.
-pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Vec<Attachment>, Error> {
+/// The attachments that have records, except these.
+pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
     let mut found = Vec::new();
-    for name in records.names(PORTS)?.iter().filter(|name| name.starts_with(OWNER)) {
-        let text = RecordKey::new(PORTS, name).ok().and_then(|key| read(&key, records)).unwrap_or_default();
-        let owner = whole_lines(&text).next().and_then(|line| owner::parse(&mut line.split(' ')));
-        found.extend(owner.filter(|owner| owner.network == *network));
+    for key in owner::keys_but(known, PORTS, records)? {
+        let text = read(&key, records).unwrap_or_default();
+        let Some(at) = whole_lines(&text).next().and_then(|line| owner::parse(&mut line.split(' '))) else { continue };
+        let register = PortRegister::observe(OwnPorts::observe(&at, [], records), records);
+        let home = register.lines.values().flatten().filter(|line| line.owner == at).find_map(|line| line.home.clone());
+        found.push(RecordedOwner { at, home });
     }
     Ok(found)
 }
@@ -246,7 +246,7 @@ fn of_port(port: u16) -> RecordKey {
 }
 
 fn of_owner(owner: &Attachment) -> RecordKey {
-    RecordKey::hashed(PORTS, OWNER, &owner::text(owner))
+    owner::key(PORTS, owner)
 }
 
 #[cfg(test)]

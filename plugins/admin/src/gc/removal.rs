@@ -230,7 +230,7 @@ impl Remover {
         }
         match (candidate.is_current(), candidate) {
             (Ok(true), GcCandidate::Known(_)) => outcome_of(self.judge.at_once(cached)),
-            (Ok(true), GcCandidate::Other(_)) => outcome_of(self.judge.life_by_record(&cached.at)),
+            (Ok(true), GcCandidate::Other(left)) => outcome_of(left.life_by_records(&mut self.judge)),
             (Ok(false), _) => Some(added_again()),
             (Err(problem), _) => Some(RemovalOutcome::Failed(vec![problem])),
         }

@@ -122,6 +122,23 @@ fn the_claims_of_a_network_are_listed_with_their_owners() {
 }
 
 #[test]
+fn owners_are_found_with_their_namespaces_by_their_claims() {
+    let mut memory = Memory::default();
+    let home = RecordedNamespace::parse("boot:7 /run/netns/a").expect("a namespace");
+    let a = ClaimRegister::default().claim(&owner("a"), Some(&home), &[FIRST, SECOND], &RuleBackend::Iptables);
+    memory.carry_out(&a);
+    for (container, last) in [("b", 2), ("c", 3)] {
+        memory.claim(container, &[IpAddr::from([10, 1, 2, last + 10])], &RuleBackend::Iptables);
+    }
+    // Nothing names the owner of a list without a claim.
+    memory.0.write(&of_owner(&owner("d")), "10.9.9.9\n");
+    let mut found = owners_but(&[&owner("b")], &mut memory.0).expect("read");
+    found.sort_by_key(|one| one.at.container.to_string());
+    let want = [("a", Some(home)), ("c", None)].map(|(name, home)| RecordedOwner { at: owner(name), home });
+    assert_eq!(found, want);
+}
+
+#[test]
 fn an_address_that_was_about_to_be_claimed_is_found() {
     let mut memory = Memory::default();
     let plan = ClaimRegister::default().claim(&owner("ctr"), None, &[FIRST], &RuleBackend::Iptables);

@@ -147,13 +147,13 @@ fn a_container_without_a_home_is_recorded_all_the_same() {
 }
 
 #[test]
-fn the_attachments_of_a_network_are_found() {
+fn the_owners_of_ports_are_found_with_their_namespaces() {
     let records = &mut FakeRecords::default();
-    for container in ["a", "b"] {
+    for container in ["a", "b", "c"] {
         claim(records, container, &web(), &[]);
     }
-    let net = |name| NetworkName::parse(name).expect("a network");
-    let mut found = of_network(&net("n1"), records).expect("listed");
-    found.sort_by_key(|at| at.container.to_string());
-    assert_eq!((found, of_network(&net("n"), records).expect("listed")), (vec![owner("a"), owner("b")], vec![]));
+    let mut found = owners_but(&[&owner("b")], records).expect("listed");
+    found.sort_by_key(|one| one.at.container.to_string());
+    let want = ["a", "c"].map(|container| RecordedOwner { at: owner(container), home: Some(home(container)) });
+    assert_eq!(found, want);
 }

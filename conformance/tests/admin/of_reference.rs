@@ -1,0 +1,145 @@
+//! Containers of the reference, as after a swap of the plugins: the tool keeps what theirs is, and finds what it has written about
+//! them itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Sandbox, binaries, reference};
+
+use crate::admin::{FOUND, LEASES, PublishedContainer, host, lose, tool};
+
+const ADDRESS: &str = "172.26.64.2";
+
+/// The rules of firewall for the address, which name no container.
+fn rules(sandbox: &Sandbox) -> Vec<String> {
+    let saved = sandbox.sh("iptables -S CNI-FORWARD");
+    saved.lines().filter(|line| line.contains(&format!(" {ADDRESS}/32"))).map(str::to_owned).collect()
+}
+
+/// How a container has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// With the machine, whose rules and leases are lost then, but not the cache.
+    Restart,
+    /// By the DEL of the reference, which does not know of our records.
+    ReferenceDel,
+}
+
+/// A container of ours that has ended, and one of the reference, which has its address.
+fn succeeded<'s>(sandbox: &'s Sandbox, debian: &Path, end: End) -> [PublishedContainer<'s>; 2] {
+    let PublishedContainer { mut tool, container } = PublishedContainer::add(sandbox, "goes", 8081);
+    match end {
+        End::Restart => {
+            lose(sandbox, "goes");
+            sandbox.sh("iptables -F CNI-FORWARD");
+            sandbox.sh(&format!("rm {LEASES}/{ADDRESS}"));
+        }
+        End::ReferenceDel => {
+            tool = tool.binaries(debian);
+            tool.del(&container).expect_success();
+            tool = tool.binaries(&binaries::under_test());
+            end_namespace(sandbox, "goes");
+        }
+    }
+    let first = PublishedContainer { tool, container };
+    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
+    let second = PublishedContainer::add_by(debian, sandbox, "stays", 8082);
+    assert_eq!(rules(sandbox).len(), 2, "{end:?}");
+    [first, second]
+}
+
+/// Ends a namespace without an interface, and waits for its end, by which its records are left over.
+fn end_namespace(sandbox: &Sandbox, name: &str) {
+    sandbox.sh(&format!("ip netns del {name}"));
+    wait_until("the records are left over", || crate::admin::tool(sandbox, &["gc"]).code() == Some(FOUND));
+}
+
+fn debian(test: &str) -> Option<PathBuf> {
+    reference::find(test).map(|reference| reference.folder)
+}
+
+#[test]
+fn gc_and_a_late_del_leave_the_rules_of_the_one_that_has_the_address_now() {
+    let Some(debian) = debian("gc and a late DEL beside a container of the reference") else { return };
+    for end in [End::Restart, End::ReferenceDel] {
+        let sandbox = host();
+        let [_, second] = succeeded(&sandbox, &debian, end);
+        let before = rules(&sandbox);
+        tool(&sandbox, &["gc", "--remove"]).expect_success();
+        assert_eq!(rules(&sandbox), before, "{end:?}");
+        assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n", "{end:?}");
+        assert_eq!(records(), [""; 0], "{end:?}");
+        second.tool.binaries(&binaries::under_test()).del(&second.container).expect_success();
+        assert_eq!(rules(&sandbox), [""; 0], "{end:?}");
+    }
+    let sandbox = host();
+    let [first, _second] = succeeded(&sandbox, &debian, End::Restart);
+    let before = rules(&sandbox);
+    first.tool.del(&first.container).expect_success();
+    assert_eq!((rules(&sandbox), records()), (before, Vec::new()));
+}
+
+/// A container that the runtime has lost keeps nothing: the veth of its own is not another one's.
+#[test]
+fn del_without_a_namespace_removes_the_rules_of_a_container_of_the_reference_that_lives_on() {
+    let Some(debian) = debian("DEL of a container of the reference that has lost its name") else { return };
+    let sandbox = host();
+    let lost = PublishedContainer::add_by(&debian, &sandbox, "lost", 8081);
+    let _inhabitant = crate::admin::ContainerProcess::of(&lost.container);
+    sandbox.sh("ip netns del lost");
+    lost.tool.binaries(&binaries::under_test()).del(&lost.container).expect_success();
+    assert_eq!(rules(&sandbox), [""; 0]);
+}
+
+#[test]
+fn repair_puts_back_the_rules_of_one_whose_address_a_container_of_ours_had() {
+    let Some(debian) = debian("repair of a container of the reference") else { return };
+    for end in [End::Restart, End::ReferenceDel] {
+        let sandbox = host();
+        let [_, second] = succeeded(&sandbox, &debian, end);
+        let before = rules(&sandbox);
+        sandbox.sh("iptables -F CNI-FORWARD");
+        tool(&sandbox, &["repair"]).expect_success();
+        assert_eq!(rules(&sandbox), before, "{end:?}");
+        tool(&sandbox, &["gc", "--remove"]).expect_success();
+        assert_eq!(rules(&sandbox), before, "{end:?}");
+        second.tool.binaries(&binaries::under_test()).del(&second.container).expect_success();
+        assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()), "{end:?}");
+    }
+}
+
+/// The records of firewall and portmap, which a repair writes.
+fn records() -> Vec<String> {
+    let kinds = ["claims", "ports"].map(|kind| format!("/run/cni/.cni-plugins-rs/*/{kind}"));
+    let found = std::process::Command::new("sh")
+        .args(["-c", &format!("find {} -type f 2>/dev/null || true", kinds.join(" "))])
+        .output()
+        .expect("list the records");
+    String::from_utf8(found.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_repair_has_recorded_goes_with_gc_after_the_del_of_the_reference() {
+    let Some(debian) = debian("records of a repair after the DEL of the reference") else { return };
+    let sandbox = host();
+    let stays = PublishedContainer::add_by(&debian, &sandbox, "stays", 8082);
+    let goes = PublishedContainer::add_by(&debian, &sandbox, "goes", 8081);
+    sandbox.sh("iptables -F CNI-FORWARD");
+    tool(&sandbox, &["repair"]).expect_success();
+    let both = records();
+    goes.tool.del(&goes.container).expect_success();
+    assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n", "its namespace lives");
+    end_namespace(&sandbox, "goes");
+    let said = tool(&sandbox, &["gc"]);
+    assert!(said.stdout().ends_with(" eth0: left over (not in the cache, and its namespace is gone)\n"), "{said}");
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    assert_eq!(records().len() * 2, both.len(), "{both:#?}");
+    assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
+    stays.tool.binaries(&binaries::under_test()).check(&stays.container).expect_success();
+    assert_eq!(fs::read_dir(LEASES).expect("leases").filter(is_lease).count(), 1);
+}
+
+fn is_lease(entry: &std::io::Result<fs::DirEntry>) -> bool {
+    entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("172."))
+}

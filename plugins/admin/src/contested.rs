@@ -1,5 +1,6 @@
 //! Host ports that more than one container asks for: the oldest one has the port, and the others wait for its end.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -39,11 +40,20 @@ pub fn holder<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPo
 /// The oldest comes first.
 fn contested<'a>(mappings: impl Iterator<Item = (&'a Attachment, &'a PublishedPort)>) -> Vec<ContestedPort<'a>> {
     let mut ports: Vec<ContestedPort<'a>> = Vec::new();
+    let mut by_number: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (at, port) in mappings {
-        match ports.iter_mut().find(|one| overlap(one.port, port)) {
-            Some(one) if one.holder.container != at.container && !one.waiting.contains(&at) => one.waiting.push(at),
-            Some(_) => {}
-            None => ports.push(ContestedPort { port, holder: at, waiting: Vec::new() }),
+        let same = by_number.entry(port.host_port).or_default();
+        match same.iter().copied().find(|place| overlap(ports[*place].port, port)) {
+            Some(place) => {
+                let one = &mut ports[place];
+                if one.holder.container != at.container && !one.waiting.contains(&at) {
+                    one.waiting.push(at);
+                }
+            }
+            None => {
+                same.push(ports.len());
+                ports.push(ContestedPort { port, holder: at, waiting: Vec::new() });
+            }
         }
     }
     ports.retain(|one| !one.waiting.is_empty());

@@ -1,6 +1,6 @@
 //! The firewall plugin: lets a container's traffic through the host's packet filter.
 //!
-//! It follows a plugin that assigns addresses, returns that plugin's result, and never enters the container. There is
+//! It follows a plugin that assigns addresses, returns that plugin's result, and changes nothing in the container. There is
 //! a file for each command; `config.rs` checks the configuration, `locate.rs` finds the back end that holds the rules,
 //! `claims.rs` the owner of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and
 //! `nftables.rs` have the rules.

@@ -135,7 +135,7 @@ pub fn observe_leaving(
             }),
         };
         let is_taken_over =
-            has_left(owner, address, request.netns(), host)? && is_taken_over(address, owner, &result, host)?;
+            may_have_left(owner, address, request.netns(), host)? && is_taken_over(address, owner, &result, host)?;
         leaving.push(if is_taken_over { removal.spared() } else { removal });
     }
     Ok(leaving)
@@ -145,7 +145,7 @@ pub fn observe_leaving(
 pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Result<AddressRemoval, Error> {
     let (owner, result) = (claim.owner.clone(), CniResult::default());
     let removal = observe_claimed(address, claim, &[], host)?;
-    let is_taken_over = has_left(&owner, address, None, host)? && is_taken_over(address, &owner, &result, host)?;
+    let is_taken_over = may_have_left(&owner, address, None, host)? && is_taken_over(address, &owner, &result, host)?;
     Ok(if is_taken_over { removal.spared() } else { removal })
 }
 
@@ -182,10 +182,11 @@ fn observe_claimed(
     Ok(AddressRemoval::Owned(OwnedAddress { address, owner, backends }))
 }
 
-/// Whether an attachment no longer has an address, as far as its recorded namespace tells, or else the path of it.
-fn has_left(owner: &Attachment, address: IpAddr, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
+/// Whether an attachment may no longer have an address, as far as its recorded namespace tells, or else the path of it.
+fn may_have_left(owner: &Attachment, address: IpAddr, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
     match claims::home_of(owner, host.records())? {
-        Some(home) => Ok(!has_address(&home, address, host)?),
+        Some(home) if home.life(None, host) == Life::Alive => Ok(!holds(&home, address, host)?),
+        Some(_) => Ok(true),
         None => Ok(netns.is_none_or(|path| host.enter(path).is_err())),
     }
 }
@@ -216,6 +217,11 @@ fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Ho
             return Ok(true);
         }
     }
+    holds(namespace, address, host)
+}
+
+/// Whether a namespace that lives has an address. One whose addresses cannot be listed may have it.
+fn holds(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     let addresses = namespace.addresses(host)?;
     Ok(addresses.is_none_or(|found| found.iter().any(|one| one.cidr.address() == address)))
 }

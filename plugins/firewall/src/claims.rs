@@ -39,15 +39,19 @@ pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>,
     Ok(records.read(&of_address(address))?.and_then(|text| Claim::parse(&text)))
 }
 
-/// The addresses that an owner has claimed, and those that it was about to claim when it was stopped.
-pub fn addresses_of(owner: &Attachment, records: &mut dyn Records) -> Result<Vec<IpAddr>, Error> {
+/// The addresses that an owner has claimed, and those that it was about to claim when it was stopped; and its home.
+pub fn addresses_and_home_of(
+    owner: &Attachment,
+    records: &mut dyn Records,
+) -> Result<(Vec<IpAddr>, Option<RecordedNamespace>), Error> {
+    let OwnerRecord { addresses, home } = OwnerRecord::read(owner, records)?;
     let mut own = Vec::new();
-    for address in OwnerRecord::read(owner, records)?.addresses {
+    for address in addresses {
         if find(address, records)?.is_none_or(|claim| claim.owner == *owner) {
             own.push(address);
         }
     }
-    Ok(own)
+    Ok((own, home))
 }
 
 /// The addresses that attachments of a network have claimed, in order.

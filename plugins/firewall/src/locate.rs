@@ -115,7 +115,7 @@ pub fn observe_leaving(
 ) -> Result<Vec<AddressRemoval>, Error> {
     let search = search(request);
     let result = remembered(request);
-    let claimed = claims::addresses_of(owner, host.records())?;
+    let (claimed, home) = claims::addresses_and_home_of(owner, host.records())?;
     let mut leaving = Vec::new();
     for address in sorted(addresses(&result).into_iter().chain(claimed)) {
         let claim = claims::find(address, host.records())?;
@@ -134,8 +134,8 @@ pub fn observe_leaving(
                 backends: find(&search, address, host)?,
             }),
         };
-        let is_taken_over =
-            may_have_left(owner, address, request.netns(), host)? && is_taken_over(address, owner, &result, host)?;
+        let is_taken_over = may_have_left(home.as_ref(), request.netns(), address, host)?
+            && is_taken_over(address, owner, &result, host)?;
         leaving.push(if is_taken_over { removal.spared() } else { removal });
     }
     Ok(leaving)
@@ -145,7 +145,9 @@ pub fn observe_leaving(
 pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Result<AddressRemoval, Error> {
     let (owner, result) = (claim.owner.clone(), CniResult::default());
     let removal = observe_claimed(address, claim, &[], host)?;
-    let is_taken_over = may_have_left(&owner, address, None, host)? && is_taken_over(address, &owner, &result, host)?;
+    let home = claims::home_of(&owner, host.records())?;
+    let is_taken_over =
+        may_have_left(home.as_ref(), None, address, host)? && is_taken_over(address, &owner, &result, host)?;
     Ok(if is_taken_over { removal.spared() } else { removal })
 }
 
@@ -183,9 +185,14 @@ fn observe_claimed(
 }
 
 /// Whether an attachment may no longer have an address, as far as its recorded namespace tells, or else the path of it.
-fn may_have_left(owner: &Attachment, address: IpAddr, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
-    match claims::home_of(owner, host.records())? {
-        Some(home) if home.life(None, host) == Life::Alive => Ok(!holds(&home, address, host)?),
+fn may_have_left(
+    home: Option<&RecordedNamespace>,
+    netns: Option<&str>,
+    address: IpAddr,
+    host: &mut dyn Host,
+) -> Result<bool, Error> {
+    match home {
+        Some(home) if home.life(None, host) == Life::Alive => Ok(!holds(home, address, host)?),
         Some(_) => Ok(true),
         None => Ok(netns.is_none_or(|path| host.enter(path).is_err())),
     }

@@ -298,6 +298,30 @@ fn removed_again_by_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str
     neighbour.check();
 }
 
+/// By then the name of the namespace leads to another container, whose ADD is at work: its interface has no alias yet.
+#[test]
+fn an_interface_that_is_being_made_behind_the_same_name_stays_when_repair_looks_again() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let _neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
+    let undone = (0..10).any(|turn| {
+        let name = format!("turn-{turn}");
+        let (attached, file) = add_and_find(&sandbox, &list, &name);
+        let succeed = || {
+            end_of_del(&attached, &file);
+            sandbox.sh(&format!("ip netns del {name}"));
+            sandbox.sh(&format!("ip netns add {name}"));
+            sandbox.sh(&format!("ip link add made type veth peer name eth0 netns {name}"));
+        };
+        let repaired = repair_with_a_late_event(&sandbox, "POSTROUTING", succeed);
+        sandbox.sh("ip link show made");
+        attached.tool.del(&attached.container).expect_success();
+        sandbox.sh("ip link del made");
+        repaired.stdout().contains(": taken back: ")
+    });
+    assert!(undone, "repair never looks again");
+}
+
 /// Who has cleared the cache has not deleted the container, which still has its interface.
 #[test]
 fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {

@@ -250,10 +250,23 @@ impl RuleDeletions {
     pub fn carry_out(&self, host: &mut LinuxHost) -> Result<(), Error> {
         let mut removal = Removal::new(host);
         for Ours { plugin, request } in &self.0 {
-            removal.attempt(|host| plugin.del(request, host));
+            removal.attempt(|host| {
+                let at = request.attachment()?;
+                if leads_to(&at, request.netns(), host)? {
+                    return plugin.del(request, host);
+                }
+                plugin.del(&request.without_netns(), host)
+            });
         }
         removal.finish()
     }
+}
+
+/// Whether a path certainly leads to the namespace of an attachment. Another container may have it by now, whose ADD may be at
+/// work: its interface could not be told from that of this one.
+fn leads_to(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
+    let (Some(path), Some(record)) = (netns, AttachmentRecord::read(at, host.records())?) else { return Ok(false) };
+    Ok(host.enter(path).is_ok() && record.namespace.is_entered(host)?)
 }
 
 pub fn unreadable(file: &CacheFile, error: &io::Error) -> Error {

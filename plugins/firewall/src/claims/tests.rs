@@ -38,7 +38,7 @@ impl Memory {
     }
 
     fn addresses_of(&mut self, container: &str) -> Vec<IpAddr> {
-        addresses_of(&owner(container), &mut self.0).expect("read")
+        addresses_and_home_of(&owner(container), &mut self.0).expect("read").0
     }
 }
 

@@ -119,13 +119,15 @@ fn push(network: &mut NetworkTemplate, plugin: Value) {
     network.list["plugins"].as_array_mut().expect("a list has plugins").push(plugin);
 }
 
+// The ranges of the networks are small, so that a new container soon gets the address of one that has ended.
+
 /// Nomad's own network, with Consul's transparent proxy.
 fn nomad() -> NetworkTemplate {
     let plugins = json!([
         {"type": "loopback"},
         {"type": "bridge", "bridge": "nomad", "ipMasq": true, "isGateway": true, "forceAddress": true, "hairpinMode": true,
          "ipam": {"type": "host-local", "dataDir": "/var/run/cni",
-                  "ranges": [[{"subnet": "172.26.64.0/20"}], [{"subnet": "fd00:a110:c8::/120"}]],
+                  "ranges": [[{"subnet": "172.26.64.0/20", "rangeEnd": "172.26.64.41"}], [{"subnet": "fd00:a110:c8::/120", "rangeEnd": "fd00:a110:c8::29"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
         {"type": "firewall", "backend": "iptables", "iptablesAdminChainName": "NOMAD-ADMIN"},
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
@@ -145,7 +147,7 @@ fn sets() -> NetworkTemplate {
     let plugins = json!([
         {"type": "bridge", "bridge": "sets0", "ipMasq": true, "ipMasqBackend": "nftables", "isGateway": true,
          "hairpinMode": true, "macspoofchk": true,
-         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/20"}], [{"subnet": "fd00:90::/64"}]],
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/20", "rangeEnd": "10.90.0.41"}], [{"subnet": "fd00:90::/64", "rangeEnd": "fd00:90::29"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
         {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}, "mtu": 1400, "txQLen": 500},
         {"type": "bandwidth", "ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000},
@@ -159,7 +161,7 @@ fn sets() -> NetworkTemplate {
 fn routed() -> NetworkTemplate {
     let plugins = json!([
         {"type": "ptp", "ipMasq": true, "mtu": 1450,
-         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.92.0.0/20"}], [{"subnet": "fd00:92::/64"}]],
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.92.0.0/20", "rangeEnd": "10.92.0.41"}], [{"subnet": "fd00:92::/64", "rangeEnd": "fd00:92::29"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
         {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}},
         {"type": "bandwidth", "egressRate": 80_000_000, "egressBurst": 8_000_000},
@@ -173,7 +175,7 @@ fn routed() -> NetworkTemplate {
 fn lan(name: &'static str, master: &str) -> NetworkTemplate {
     let plugins = json!([
         {"type": "macvlan", "master": master,
-         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.94.0.0/20"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.94.0.0/20", "rangeEnd": "10.94.0.41"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
         {"type": "sbr"},
     ]);
     NetworkTemplate {
@@ -216,7 +218,7 @@ fn flannel() -> NetworkTemplate {
 fn virtual_machines() -> NetworkTemplate {
     let plugins = json!([
         {"type": "ptp", "ipMasq": true,
-         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.102.0.0/20"}], [{"subnet": "fd00:102::/64"}]],
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.102.0.0/20", "rangeEnd": "10.102.0.41"}], [{"subnet": "fd00:102::/64", "rangeEnd": "fd00:102::29"}]],
                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
         {"type": "route-override", "flushgateway": true, "addroutes": [{"dst": "198.51.100.0/24"}]},
         {"type": "firewall", "backend": "iptables"},

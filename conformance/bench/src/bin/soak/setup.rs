@@ -21,10 +21,11 @@ pub fn has_dhcp_server() -> bool {
     Path::new(SERVER).is_file()
 }
 
-/// Makes the bridge to which all devices are connected.
+/// Makes the bridge to which all devices are connected. It has a MAC address of its own: otherwise it changes with the devices,
+/// and a container sends to the former one for half a minute.
 pub fn make_devices(host: &Namespace) {
     host.ip(&[
-        &format!("link add {DEVICES} type bridge"),
+        &format!("link add {DEVICES} address 02:00:00:00:95:01 type bridge"),
         &format!("address add 10.95.0.1/16 dev {DEVICES}"),
         &format!("link set {DEVICES} up"),
     ]);

@@ -62,7 +62,7 @@ exec 2>/dev/null
 ip link set lo up
 cd /tmp
 addresses() {
-    for net in 10.94.0 10.90.0 10.92.0 10.100.0 10.102.0 172.26.64; do
+    for net in 10.94.0 10.90.0 10.92.0 10.100.0 10.102.0 10.104.0 172.26.64; do
         for last in $(seq 2 100); do echo "address $1 $net.$last/32 dev lo"; done
     done
 }

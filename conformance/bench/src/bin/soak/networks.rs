@@ -83,8 +83,17 @@ impl NetworkTemplate {
 
 /// Makes the networks, and reports what this kernel does not support.
 pub fn all(dhcp: bool, reference: Option<&Path>) -> Vec<NetworkTemplate> {
-    let mut networks =
-        vec![nomad(), sets(), routed(), lan("lan", "lan0"), lan("twin", "twin0"), device(dhcp), tap(), flannel()];
+    let mut networks = vec![
+        nomad(),
+        sets(),
+        routed(),
+        bridged(),
+        lan("lan", "lan0"),
+        lan("twin", "twin0"),
+        device(dhcp),
+        tap(),
+        flannel(),
+    ];
     if can_redirect() {
         networks.push(virtual_machines());
     } else {
@@ -169,6 +178,19 @@ fn routed() -> NetworkTemplate {
         {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
     ]);
     NetworkTemplate { has_ports: true, is_for_reference: true, ..NetworkTemplate::new("routed", plugins) }
+}
+
+/// What podman and nerdctl write.
+fn bridged() -> NetworkTemplate {
+    let plugins = json!([
+        {"type": "bridge", "bridge": "bridged0", "ipMasq": true, "isGateway": true, "hairpinMode": true,
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.104.0.0/20", "rangeEnd": "10.104.0.41"}]],
+                  "routes": [{"dst": "0.0.0.0/0"}]}},
+        {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
+        {"type": "firewall", "backend": "iptables"},
+        {"type": "tuning"},
+    ]);
+    NetworkTemplate { has_ports: true, is_for_reference: true, ..NetworkTemplate::new("bridged", plugins) }
 }
 
 /// Links on a separate LAN. Two of these networks have the same addresses.

@@ -328,19 +328,25 @@ fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let _neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-    // What is removed before the end of the first look is seen there already, and nothing is put back.
-    let kept = (0..10).any(|turn| {
-        let (attached, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
-        let whole = rules(&sandbox);
-        let forget = || fs::remove_file(&file).expect("remove the guest's file");
-        let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
-        assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
-        let is_put_back = words(&repaired) == ["repaired", "repaired"];
-        assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
-        attached.tool.del(&attached.container).expect_success();
-        is_put_back
-    });
-    assert!(kept, "the file is never removed between the looks");
+    // Plugins of others write no record.
+    for is_recorded in [true, false] {
+        // What is removed before the end of the first look is seen there already, and nothing is put back.
+        let kept = (0..10).any(|turn| {
+            let (attached, file) = add_and_find(&sandbox, &list, &format!("{is_recorded}-{turn}"));
+            if !is_recorded {
+                shell(&sandbox, "rm -r /run/cni/.cni-plugins-rs/*/attachments");
+            }
+            let whole = rules(&sandbox);
+            let forget = || fs::remove_file(&file).expect("remove the guest's file");
+            let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
+            assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
+            let is_put_back = words(&repaired) == ["repaired", "repaired"];
+            assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
+            attached.tool.del(&attached.container).expect_success();
+            is_put_back
+        });
+        assert!(kept, "the file is never removed between the looks");
+    }
 }
 
 /// Adds a container, and finds its file in the cache.

@@ -193,11 +193,14 @@ impl<'a> Case<'a> {
         Ok(None)
     }
 
-    /// Whether the runtime has added the attachment again since its file was read: DEL removes the file, and the record of
-    /// one that has its interface is there before libcni writes the file. What cannot be told counts as added.
-    pub fn is_added_again(&self, host: &mut dyn Host) -> bool {
-        self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
+    /// Whether the attachment has an interface though it seems to be deleted: the runtime has added it again since its file was
+    /// read, or the file was lost. DEL removes the file after the interface, and the record of one that has its interface is
+    /// there before libcni writes the file; plugins of others write none. What cannot be told counts as an interface.
+    pub fn has_interface_after_all(&self, host: &mut LinuxHost) -> bool {
+        let has_file = self.file.path.exists();
+        has_file && !matches!(self.file.is_current(), Ok(true))
             || has_interface_by_record(&self.cached.at, host).unwrap_or(true)
+            || !has_file && self.enter(host).is_ok() && has_interface(&self.cached, host).unwrap_or(true)
     }
 
     /// Whether the recorded interface is in the namespace that is entered. The container may have renamed it, and can make

@@ -20,6 +20,7 @@ use super::error::RepairError;
 use super::outcome::RepairOutcome;
 use crate::cache::Cached;
 use crate::calls::can_work_on;
+use crate::life::has_interface;
 
 /// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
 /// `repair` takes longer for each attachment. With 100 ms at least, rules stayed behind after one of some 20 rounds of
@@ -102,9 +103,17 @@ impl RestoredRules {
     }
 
     /// Whether the rules are those of a container that has its interface: its file was lost, or the runtime has added the
-    /// attachment again. libcni writes its file after the last ADD, and the record comes before that.
+    /// attachment again. libcni writes its file after the last ADD, and the record comes before that. Plugins of others
+    /// write no record.
     fn is_kept(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        Ok(!self.is_deleted() || has_interface_by_record(&self.cached.at, host)?)
+        let is_recorded = !self.is_deleted() || has_interface_by_record(&self.cached.at, host)?;
+        Ok(is_recorded || self.is_in_place(host)?)
+    }
+
+    /// Whether the path of the namespace leads to the interface.
+    fn is_in_place(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let is_entered = self.cached.netns.as_deref().is_some_and(|path| host.enter(path).is_ok());
+        Ok(is_entered && has_interface(&self.cached, host)?)
     }
 }
 

@@ -151,7 +151,7 @@ fn undone(
     outcome: RepairOutcome,
     host: &mut LinuxHost,
 ) -> RepairOutcome {
-    if !plugins.is_empty() && !case.is_added_again(host) {
+    if !plugins.is_empty() && !case.has_interface_after_all(host) {
         let removed = RuleDeletions::new(case.cached(), plugins).and_then(|deletions| deletions.carry_out(host));
         failures.extend(removed.err());
     }

@@ -111,7 +111,7 @@ fn removals(
     Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
 }
 
-/// The backend that the configuration names. No key keeps DEL from its work.
+/// The backend that the configuration names. A configuration that cannot be read does not stop DEL.
 fn configured(request: &Request) -> Option<Backend> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]

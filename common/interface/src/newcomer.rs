@@ -14,8 +14,8 @@ use cni_plugin::host::{Host, LinkQuery};
 
 use crate::alias::LinkOwner;
 
-/// Finds a veth of the host that other plugins have made, and through which another container than this one, which is
-/// gone, has the address. `result` is the result of its ADD, which names its own veth.
+/// Finds the veth of a container of other projects' plugins that has `address` now. `gone` is the attachment that had it before;
+/// `result` is the result of that attachment's ADD, so that its own veth is not taken for a newcomer's.
 ///
 /// # Errors
 /// When the kernel does not answer.

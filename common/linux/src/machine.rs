@@ -25,7 +25,7 @@ use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
 
-/// Errors of preparing the machine for a request.
+/// Errors of [`LinuxHost`] itself, beside those of the kernel's answers.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The plugin's own namespace cannot be read.
@@ -84,15 +84,15 @@ pub struct LinuxHost {
     container: Option<(String, Side)>,
     /// What is set aside while other namespaces are searched.
     kept: Vec<Option<(String, Side)>>,
-    /// The namespace that was last asked about, with its path, which may lead elsewhere when it is entered.
+    /// The namespace that was last asked about, with its path. It is entered by this: the path may lead elsewhere by then.
     asked: Option<(String, Netns)>,
     pub(crate) firewalld: SystemFirewalld,
     pub(crate) records: RunRecords,
     pub(crate) locks: Locks,
     /// Calls delegates that are part of this program.
     pub(crate) contained: Option<ContainedPlugins>,
-    /// Where links of each kind were seen that was asked for. `gc` asks for each of many containers, whose namespaces had
-    /// all ended before.
+    /// The surveys by the kind of link, `None` for hardware. Each is made once: `gc` asks for each of many containers, all of
+    /// which were dead before the first survey.
     surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
@@ -139,7 +139,8 @@ impl LinuxHost {
         self.request = request.clone();
     }
 
-    /// Opens everything again, under the held locks: nothing that has failed is used again.
+    /// Closes all sockets and namespaces, to be opened anew when they are needed: nothing that has failed is used again. Keeps
+    /// the locks, and what is known about the machine.
     #[must_use]
     pub fn reopened(self, request: &Request) -> Self {
         let Self { locks, contained, surveys, veths, .. } = self;
@@ -225,7 +226,7 @@ impl LinuxHost {
         Ok(is_own)
     }
 
-    /// The namespaces of the machine that have links of a kind, or hardware, or had them when it was asked first.
+    /// The namespaces of the machine that have links of a kind, or hardware for `None`, as they were at the first call.
     pub(crate) fn surveyed(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
         let take = || {
             let NetnsSurvey { views, gaps, kept } = NetnsSurvey::take(SurveyScope::Links(kind));
@@ -263,7 +264,7 @@ impl LinuxHost {
         Ok(self.side(ns)?.socket()?)
     }
 
-    /// The socket of a namespace, and the other or the same namespace at once.
+    /// The socket of `ns`, and the namespace `other`, which may be the same one. Two calls would borrow `self` twice.
     pub(crate) fn socket_and_netns(
         &mut self,
         ns: Ns,

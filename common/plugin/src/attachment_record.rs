@@ -155,6 +155,15 @@ impl fmt::Display for AttachmentRecord {
     }
 }
 
+/// Whether the entered namespace is not this attachment's: its record names another one, or, without a record as at a DEL that is
+/// repeated, the namespace is recorded for another container.
+pub fn is_entered_by_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    match AttachmentRecord::find(at, host) {
+        Some(record) => Ok(!record.namespace.is_entered(host)?),
+        None => is_of_another(at, host),
+    }
+}
+
 /// Whether the entered namespace is recorded for another container, and so is not this attachment's.
 pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(false) };

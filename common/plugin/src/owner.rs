@@ -9,10 +9,10 @@ use cni_model::record::{RecordKey, RecordKind};
 use crate::namespace::RecordedNamespace;
 use crate::records::Records;
 
-/// The beginning of the names of the records that a plugin has of each owner.
+/// The prefix of the names of records about owners.
 const OWNER: &str = "owner-";
 
-/// An attachment that a plugin has records of.
+/// An attachment that a plugin has records about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedOwner {
     /// The attachment.
@@ -21,12 +21,12 @@ pub struct RecordedOwner {
     pub home: Option<RecordedNamespace>,
 }
 
-/// The record that a plugin has of an owner, among others of the kind.
+/// The key of a plugin's record about an owner.
 pub fn key(kind: RecordKind, owner: &Attachment) -> RecordKey {
     RecordKey::hashed(kind, OWNER, &text(owner))
 }
 
-/// The records that a plugin has of owners, except of these.
+/// The keys of all records about owners of a kind, except of these.
 pub fn keys_but(known: &[&Attachment], kind: RecordKind, records: &mut dyn Records) -> Result<Vec<RecordKey>, Error> {
     let mut names = records.names(kind)?;
     names.retain(|name| name.starts_with(OWNER));

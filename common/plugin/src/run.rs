@@ -73,8 +73,8 @@ pub trait Plugin: Sync {
         Ok(Vec::new())
     }
 
-    /// The attachments that the plugin has records of, except these, unless the record of the attachment is enough. A repair writes
-    /// such records for an attachment of other plugins, whose DEL leaves them. The administrator's tool asks.
+    /// The attachments that the plugin has records of its own about, except these. The administrator's `gc` asks: a repair writes
+    /// such records for a container that other plugins have made, and their DEL does not remove them.
     fn owners_but(&self, _known: &[&Attachment], _records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         Ok(Vec::new())
     }
@@ -95,7 +95,7 @@ pub trait Process {
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error>;
 }
 
-/// A failure of the skeleton itself.
+/// A failure outside of the plugin's own commands.
 #[derive(Debug, thiserror::Error)]
 enum RunError {
     #[error("error reading from stdin: {0}")]
@@ -201,7 +201,7 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 
 /// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
-    let namespace = observe_namespace(plugin.share(), request, host)?;
+    let namespace = identify_namespace(plugin.share(), request, host)?;
     let mut journal = Journal::new(host);
     if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
         begin_interface(plugin, request, namespace, &mut journal)?;
@@ -220,9 +220,13 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
     }
 }
 
-/// The namespace gets its number before it gets an interface: for the other end of a veth the kernel chooses one. An IPAM
-/// plugin leaves that to the plugin that has called it.
-fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Result<Option<RecordedNamespace>, Error> {
+/// Gives the namespace its number (`nsid`, ip-netns(8)), and returns it to be recorded. This comes before the interface: when a
+/// veth is made, the kernel chooses a number for the namespace of the other end. An IPAM plugin leaves it to its caller.
+fn identify_namespace(
+    share: Share,
+    request: &Request,
+    host: &mut dyn Host,
+) -> Result<Option<RecordedNamespace>, Error> {
     if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
 }
 
@@ -242,7 +246,7 @@ fn begin_interface(
         return Ok(());
     }
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
-    // An earlier ADD that was killed has ended nothing, but an even earlier one may have.
+    // A record without a link is of an ADD that was killed; it says whether an ADD before that one was completed.
     let is_again = earlier.is_some_and(|earlier| earlier.link.is_some() || earlier.is_again);
     write_record(&AttachmentRecord { at, maker, namespace, link: None, is_again }, journal)
 }
@@ -279,15 +283,10 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
 /// container.
 fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(path) = request.netns() else { return Ok(false) };
-    let record = AttachmentRecord::find(at, host);
     if host.enter(path).is_err() {
         return Ok(false);
     }
-    let is_another = match record {
-        Some(record) => !record.namespace.is_entered(host)?,
-        // A DEL that is repeated finds no record any more.
-        None => attachment_record::is_of_another(at, host)?,
-    };
+    let is_another = attachment_record::is_entered_by_another(at, host)?;
     if is_another {
         log::info!("{path} leads to another namespace than that of the ADD, which stays as it is");
     }

@@ -31,7 +31,8 @@ use crate::pools::{Pool, host_local_configs};
 use crate::repair::{self, RepairOutcome};
 use cni_builtin::PLUGINS;
 
-/// How old a lease must be. A younger one may be of an ADD that nobody sees at this moment.
+/// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
+/// not have it yet.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// More threads would wait for each other in the kernel.
@@ -80,7 +81,7 @@ pub struct Leftover {
     pub source: Source,
     /// Where the runtime would write it into the cache.
     file: PathBuf,
-    /// [`Life::Alive`] is left out.
+    /// [`Life::Dead`] or [`Life::Unknown`], never [`Life::Alive`].
     pub life: Life,
 }
 
@@ -94,7 +95,7 @@ pub enum Source {
     },
     /// The record of an ADD.
     Record,
-    /// Records of plugins of ours, which a repair has written for an attachment of other plugins.
+    /// Records that `repair` wrote when it put back rules of a container that other projects' plugins had made.
     Owner(RecordedOwner),
 }
 
@@ -158,7 +159,7 @@ impl Inventory {
         Ok(found)
     }
 
-    /// Whether something is missing, left over, or unclear.
+    /// Whether nothing is missing, left over, or unclear. What is in `unknown` does not count.
     pub fn is_clean(&self) -> bool {
         self.left.is_empty() && self.attached.iter().all(|one| matches!(one.outcome, RepairOutcome::Complete))
     }

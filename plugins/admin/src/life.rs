@@ -24,11 +24,11 @@ use crate::cache::Cached;
 use cni_builtin::PLUGINS;
 
 /// Why an attachment is not gone though there is nothing at the path of its namespace.
-pub const LIVES_ON: &str = "its namespace has lost its name, and lives on";
+pub const LIVES_ON: &str = "the path of its network namespace is gone, but the namespace still exists";
 
 /// The sentence with which verbs refuse to change anything outside of the host's network namespace.
 const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
-                         such as by `nsenter --net=/proc/1/ns/net`";
+                         for example with `nsenter --net=/proc/1/ns/net`";
 
 /// The link-layer address of links that have none, such as `lo`.
 const NO_MAC: &str = "00:00:00:00:00:00";
@@ -52,8 +52,8 @@ pub fn refusal() -> Result<Option<&'static str>, Error> {
     Ok(host.has_records_elsewhere()?.then_some(ELSEWHERE))
 }
 
-/// Whether the interface of an attachment without a record is in the namespace that is entered: by its name and
-/// link-layer address, or by its addresses.
+/// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
+/// link-layer address or one of its addresses. If the result names an interface without a link-layer address, the name is enough.
 ///
 /// # Errors
 /// When the kernel does not answer.
@@ -116,14 +116,14 @@ impl Living {
         signs.addresses.into_iter().for_each(|address| *self.addresses.entry(address).or_default() += 1);
     }
 
-    /// Whether more namespaces have a link-layer address than attachments that live.
-    fn lacks_mac(&self, mac: &String, spaces: &[Space]) -> bool {
+    /// Whether a namespace has a link-layer address, and it is not that of an attachment that is known to live.
+    fn has_unexplained_mac(&self, mac: &String, spaces: &[Space]) -> bool {
         let count = spaces.iter().filter(|space| space.macs.contains(mac)).count();
         count > self.macs.get(mac).copied().unwrap_or_default()
     }
 
     /// The same for an address.
-    fn lacks_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
+    fn has_unexplained_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
         let count = spaces.iter().filter(|space| space.addresses.contains(address)).count();
         count > self.addresses.get(address).copied().unwrap_or_default()
     }
@@ -133,13 +133,13 @@ impl Living {
         if signs.is_empty() {
             return Life::Unknown("nothing is known by which its interface could be found".to_owned());
         }
-        if signs.macs.iter().any(|mac| self.lacks_mac(mac, &survey.spaces)) {
+        if signs.macs.iter().any(|mac| self.has_unexplained_mac(mac, &survey.spaces)) {
             return Life::Alive;
         }
         if let Some(gaps) = survey.gaps.text() {
             return Life::Unknown(format!("not every network namespace of the machine can be seen: {gaps}"));
         }
-        match signs.addresses.iter().find(|address| self.lacks_address(address, &survey.spaces)) {
+        match signs.addresses.iter().find(|address| self.has_unexplained_address(address, &survey.spaces)) {
             Some(address) => Life::Unknown(format!("a network namespace has {address}, and may be its own")),
             None => Life::Dead,
         }

@@ -86,7 +86,7 @@ pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<R
     Ok(OwnerRecord::read(owner, records)?.home)
 }
 
-/// Those that owned an address before the one that does, the last one last, if it is known where they were.
+/// The former owners of an address, the most recent one last. One whose namespace was not recorded is left out.
 pub fn former_owners(
     address: IpAddr,
     records: &mut dyn Records,
@@ -129,8 +129,8 @@ impl ClaimRegister {
         Ok(())
     }
 
-    /// The records that make `owner` the owner of the rules for some addresses, in a back end, besides the ones that
-    /// held them before; an earlier owner loses them. The owner's list is written first: if the process is killed then,
+    /// Plans the records by which `owner` owns the rules of `addresses`. `backend` is added to the back ends that are recorded for
+    /// an address, and an earlier owner becomes a former one. The owner's list is written first: if the process is killed then,
     /// all claimed addresses can still be found.
     pub fn claim(
         &self,
@@ -185,17 +185,17 @@ impl ClaimRegister {
     }
 
     /// Records that an address is one of its former owners' again.
-    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &RecordedNamespace) -> Plan {
+    pub fn hand_back(&self, address: IpAddr, to: &Attachment, home: &RecordedNamespace) -> Plan {
         let Some(claim) = self.claims.get(&address) else { return Plan::default() };
         let mut plan = Plan::default();
         let mut lists = self.lists.clone();
-        write_list(&mut plan, &mut lists, heir, |list| {
+        write_list(&mut plan, &mut lists, to, |list| {
             list.addresses.insert(address);
             list.home = Some(home.clone());
         });
-        let restored = Claim { owner: heir.clone(), backends: claim.backends.clone() };
+        let restored = Claim { owner: to.clone(), backends: claim.backends.clone() };
         plan.owned(Step::WriteRecord { key: of_address(address), text: restored.to_string() });
-        self.write_former(&mut plan, address, |all| all.retain(|(former, _)| former != heir));
+        self.write_former(&mut plan, address, |all| all.retain(|(former, _)| former != to));
         write_list(&mut plan, &mut lists, &claim.owner, |list| {
             list.addresses.remove(&address);
         });

@@ -43,9 +43,9 @@ pub fn remove(leaving: Vec<AddressRemoval>, host: &mut dyn Host) -> Result<(), E
     for leaving in leaving {
         match leaving {
             AddressRemoval::Owned(one) => owned.push(one),
-            AddressRemoval::Inherited { address, heir, home } => {
-                log::info!("{address} belongs to container {} again; its rules stay", heir.container);
-                removal.attempt(|host| hand_back(address, &heir, &home, host));
+            AddressRemoval::HandedBack { address, to, home } => {
+                log::info!("{address} belongs to container {} again; its rules stay", to.container);
+                removal.attempt(|host| hand_back(address, &to, &home, host));
             }
             AddressRemoval::TakenOver { address, owner } => {
                 removal.attempt(|host| release(&owner, &[address], host));
@@ -59,9 +59,9 @@ pub fn remove(leaving: Vec<AddressRemoval>, host: &mut dyn Host) -> Result<(), E
     removal.finish()
 }
 
-fn hand_back(address: IpAddr, heir: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
-    let register = ClaimRegister::observe(heir, &[address], host.records())?;
-    host.carry_out(&register.hand_back(address, heir, home))
+fn hand_back(address: IpAddr, to: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
+    let register = ClaimRegister::observe(to, &[address], host.records())?;
+    host.carry_out(&register.hand_back(address, to, home))
 }
 
 fn forget(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<(), Error> {

@@ -71,7 +71,7 @@ pub fn observe_backends(
         let own = claims::find(*address, host.records())?.filter(|claim| claim.owner == *owner);
         let backend = match own.and_then(|mut claim| claim.backends.pop()) {
             Some(recorded) => Some(recorded),
-            None if config.backend == BackendKey::Nftables => locate(config, *address, host)?,
+            None if config.backend == BackendKey::Nftables => backend_with_rules(config, *address, host)?,
             None => choose(config, families(addresses), host)?,
         };
         let Some(backend) = backend else { continue };
@@ -88,8 +88,8 @@ pub fn observe_backends(
 pub enum AddressRemoval {
     /// Its rules go.
     Owned(OwnedAddress),
-    /// Its rules are a former owner's again, which still has the address.
-    Inherited { address: IpAddr, heir: Attachment, home: RecordedNamespace },
+    /// A former owner still has the address; the rules are its own again.
+    HandedBack { address: IpAddr, to: Attachment, home: RecordedNamespace },
     /// Its rules are another's, and stay.
     Lost { address: IpAddr },
     /// Its rules are those of a container of other plugins by now, and stay; the owner's claim goes.
@@ -101,7 +101,7 @@ impl AddressRemoval {
     fn spared(self) -> Self {
         match self {
             Self::Owned(OwnedAddress { address, owner, backends: _ }) => Self::TakenOver { address, owner },
-            other @ (Self::Inherited { .. } | Self::Lost { .. } | Self::TakenOver { .. }) => other,
+            other @ (Self::HandedBack { .. } | Self::Lost { .. } | Self::TakenOver { .. }) => other,
         }
     }
 }
@@ -131,7 +131,7 @@ pub fn observe_leaving(
             None => AddressRemoval::Owned(OwnedAddress {
                 address,
                 owner: owner.clone(),
-                backends: find(&search, address, host)?,
+                backends: likely_backends(&search, address, host)?,
             }),
         };
         let is_taken_over = may_have_left(home.as_ref(), request.netns(), address, host)?
@@ -154,15 +154,17 @@ pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Resu
 /// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
 /// called, or was the reference's.
 pub fn observe_abandoned(
-    heir: &Attachment,
+    newcomer: &Attachment,
     addresses: &[IpAddr],
     host: &mut dyn Host,
 ) -> Result<Vec<AddressRemoval>, Error> {
     let mut leaving = Vec::new();
     for address in addresses.iter().copied() {
-        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *heir) else { continue };
+        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *newcomer) else {
+            continue;
+        };
         if !is_there(&claim.owner, address, host)? {
-            leaving.push(observe_claimed(address, claim, &[heir], host)?);
+            leaving.push(observe_claimed(address, claim, &[newcomer], host)?);
         }
     }
     Ok(leaving)
@@ -176,15 +178,16 @@ fn observe_claimed(
     host: &mut dyn Host,
 ) -> Result<AddressRemoval, Error> {
     let Claim { owner, backends } = claim;
-    for (heir, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
-        if !going.contains(&&heir) && has_address(&home, address, host)? {
-            return Ok(AddressRemoval::Inherited { address, heir, home });
+    for (former, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
+        if !going.contains(&&former) && has_address(&home, address, host)? {
+            return Ok(AddressRemoval::HandedBack { address, to: former, home });
         }
     }
     Ok(AddressRemoval::Owned(OwnedAddress { address, owner, backends }))
 }
 
-/// Whether an attachment may no longer have an address, as far as its recorded namespace tells, or else the path of it.
+/// Whether an attachment may have lost an address: its recorded namespace does not have it, or has ended; or, if none is
+/// recorded, `netns` cannot be entered.
 fn may_have_left(
     home: Option<&RecordedNamespace>,
     netns: Option<&str>,
@@ -241,20 +244,20 @@ fn remembered(request: &Request) -> CniResult {
     remembered.unwrap_or_default()
 }
 
-/// No key keeps DEL from its work.
+/// A configuration that cannot be read does not stop DEL.
 fn search(request: &Request) -> RuleSearch {
     match request.decode::<Keys>() {
         Ok(keys) => keys.into_search(),
         Err(error) => {
-            log::warn!("configuration unreadable; DEL searches every backend: {error}");
+            log::warn!("the configuration cannot be read; DEL looks for rules as if it named no backend: {error}");
             Keys::default().into_search()
         }
     }
 }
 
-/// The back ends that may hold rules for an address without a record. If the plugin chose the back end, rules are in
-/// one back end at most, and never in a missing one. The reference also chooses for `nftables`, which it does not know.
-fn find(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
+/// The back ends that may hold rules for an address without a record. If the configuration names none, the rules are in at most
+/// one, which the host has. The reference does not know the value `nftables`, and chooses then as well.
+fn likely_backends(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
     let firewalld = RuleBackend::Firewalld(search.zone.clone());
     let found = match search.backend {
         BackendKey::Iptables => Some(RuleBackend::Iptables),
@@ -275,9 +278,9 @@ fn find(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> Result<Vec
 
 /// The back end that holds rules for an address without a record, if the configuration says `nftables`: the reference
 /// does not know this value and chooses another, so its containers have no rules there.
-fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<RuleBackend>, Error> {
+fn backend_with_rules(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<RuleBackend>, Error> {
     let search = RuleSearch { backend: config.backend, zone: config.zone.clone() };
-    for backend in find(&search, address, host)? {
+    for backend in likely_backends(&search, address, host)? {
         match &backend {
             RuleBackend::Nftables | RuleBackend::Firewalld(_) => return Ok(Some(backend)),
             RuleBackend::Iptables

@@ -78,7 +78,8 @@ fn take(
     let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(at, netns);
     let evidence = Some(LinkIdentity::observe(Ns::Host, &found.link, journal.host())?);
     let loan = MovedLink { evidence, asked: asked.clone(), ..loan };
-    journal.apply(&plan(found, &loan, master.as_ref(), at)?)?;
+    let former = loan.former_borrowers(at, journal.host())?;
+    journal.apply(&plan(found, &loan, master.as_ref(), (at, &former))?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
     if inside.index != loan.index {
         let mut plan = Plan::default();
@@ -88,12 +89,19 @@ fn take(
     Ok(())
 }
 
-/// The record comes first: an ADD may be killed at any time. The kernel would take the link from its bridge and set it
-/// down by itself, but what a step does is undone.
-fn plan(found: &FoundLink, loan: &MovedLink, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
+/// The record comes first: an ADD may be killed at any time. Those of former borrowers go, so that their DEL does not take the
+/// link from this container. The kernel would take the link from its bridge and set it down by itself, but what a step does
+/// is undone.
+fn plan(
+    found: &FoundLink,
+    loan: &MovedLink,
+    master: Option<&IfName>,
+    (at, former): (&Attachment, &[Attachment]),
+) -> Result<Plan, Error> {
     let name = IfName::parse(&found.link.name)?;
     let mut plan = Plan::default();
     plan.owned(loan.write(at));
+    former.iter().for_each(|former| plan.owned(MovedLink::remove(former)));
     if found.link.up {
         plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::Down));
     }

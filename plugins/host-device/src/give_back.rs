@@ -7,6 +7,7 @@ use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
+use cni_plugin::attachment_record::is_entered_by_another;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::json_record::JsonRecord as _;
 
@@ -161,6 +162,9 @@ fn find_in(
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(None),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    if borrower.netns != Some(netns) && is_entered_by_another(&borrower.at, host)? {
+        return Ok(None);
     }
     let of_name = host.link(Ns::Container, &borrower.at.ifname)?;
     let Some(loan) = recorded else {

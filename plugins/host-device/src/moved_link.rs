@@ -99,6 +99,17 @@ impl MovedLink {
         self.kind.is_none()
     }
 
+    /// The other attachments with a record of this link, which was on the host when this one was made: none of them has it
+    /// any more. Only hardware that the kernel names, and links with another end, can be told from others.
+    pub fn former_borrowers(&self, at: &Attachment, host: &mut dyn Host) -> Result<Vec<Attachment>, Error> {
+        let is_unique = |of: &LinkIdentity| of.device.is_some() || of.permanent_mac.is_some() || of.other_end.is_some();
+        let Some(evidence) = self.evidence.as_ref().filter(|of| is_unique(of)) else { return Ok(Vec::new()) };
+        let same = Self::all(host)?.into_iter().filter(|(_, loan)| loan.evidence.as_ref() == Some(evidence));
+        let mut former = same.map(|(_, loan)| loan.attachment()).collect::<Result<Vec<_>, _>>()?;
+        former.retain(|other| other != at);
+        Ok(former)
+    }
+
     /// The link that another network has moved into the same container under this name.
     pub fn of_other_network(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let is_there = |loan: &Self| loan.container == at.container.as_str() && loan.ifname == at.ifname.as_str();

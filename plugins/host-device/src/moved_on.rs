@@ -4,14 +4,15 @@ use cni_core::error::Error;
 use cni_model::link::Link;
 use cni_model::netns::NetnsView;
 use cni_model::plan::Ns;
+use cni_plugin::attachment_record::is_of_another;
 use cni_plugin::host::{Host, LinkQuery};
 
 use crate::link_to_return::{LinkToReturn, find_former_end, find_verdict};
 use crate::moved_link::MovedLink;
 use crate::proof::{FormerEnd, LinkIdentity, Proof};
 
-/// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine. Only hardware and one
-/// end of a veth can be told from the links of others there. Logs a warning if there is no such link.
+/// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine but those that are
+/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. Logs a warning if there is no such link.
 pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     if !host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
         return Ok(None);
@@ -53,6 +54,9 @@ fn find_in(
     };
     for seen in view.links.iter().filter(may_be) {
         let Some(path) = host.enter_view(view)? else { return Ok(None) };
+        if is_of_another(&loan.attachment()?, host)? {
+            return Ok(None);
+        }
         let Some(link) = host.link_by_index(Ns::Container, seen.index)? else { continue };
         let verdict = find_verdict(Ns::Container, &link, loan, host)?;
         if verdict == Proof::Proven {

@@ -179,6 +179,34 @@ fn the_record_of_a_card_that_another_container_has_brought_back_goes() {
     assert!(!host.state().iter().any(|line| line.starts_with("record")), "{:?}", host.state());
 }
 
+/// The runtime has not called DEL for the first one, or only afterwards.
+#[test]
+fn a_late_del_and_gc_leave_a_card_in_the_container_that_has_it_now() {
+    const SECOND: &str = "/run/netns/c2";
+    for is_gc in [true, false] {
+        let mut host = machine();
+        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        host.set_container(SECOND, FakeContainer::Present(Some("boot:2".to_owned())));
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        host.set_container(NETNS, FakeContainer::Gone);
+        let second = Caller { container: "c2".to_owned(), netns: SECOND.to_owned(), ..caller(PLAIN) };
+        second.add(&HostDevice, &mut host).expect("ADD");
+        if is_gc {
+            let valid = r#""device":"ens1","cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"}]"#;
+            let request = caller(valid).request(&HostDevice, "GC");
+            let valid = request.valid_attachments().expect("understood").expect("a list");
+            HostDevice.gc(&request, &valid, &mut host).expect("GC");
+        } else {
+            caller(PLAIN).del(&HostDevice, &mut host).expect("the late DEL");
+        }
+        host.enter(SECOND).expect("entered");
+        assert_eq!(names(&mut host, Ns::Container), ["lo", "eth0"], "GC: {is_gc}");
+        second.del(&HostDevice, &mut host).expect("DEL");
+        let link = on_host(&mut host, "ens1").expect("back");
+        assert_eq!((link.alias.as_deref(), link.up), (Some("uplink"), true));
+    }
+}
+
 /// Its alias still says the name; by its address alone it would be recorded under the container's name for it.
 #[test]
 fn lost_hardware_that_is_found_by_its_address_keeps_the_name_that_it_had() {

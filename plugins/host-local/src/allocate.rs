@@ -67,7 +67,7 @@ impl SetProblem {
                 "its container still runs, or its namespace cannot be read".to_owned()
             }
             Self::Duplicate { elsewhere: Some(occupant), .. } => {
-                format!("it is in use in another namespace, {occupant}; end what runs there, or DEL the container")
+                format!("another namespace still uses it, {occupant}; end the processes there, or delete the container")
             }
             Self::Exhausted { capacity, leases, containers, directory, .. } => {
                 format!(
@@ -266,7 +266,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
         mut candidates: impl Iterator<Item = IpAddr> + Clone,
     ) -> Result<Option<IpAddr>, Error> {
         if let Some((address, name)) = candidates.clone().find_map(|address| scan.unowned.get_key_value(&address)) {
-            log::info!("the lease {name} names no container; the address is given again");
+            log::info!("the lease {name} names no container; the address is free again");
             self.store.remove_unowned(name)?;
             return Ok(Some(*address));
         }
@@ -274,7 +274,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
             self.store.dead(scan).into_iter().map(|lease| (lease.address, lease)).collect();
         let Some(lease) = candidates.find_map(|address| dead.get(&address)) else { return Ok(None) };
         log::info!(
-            "{} was leased to {} before the machine was restarted; the address is given again",
+            "{} was leased to {} before the machine was restarted; the address is free again",
             lease.address,
             lease.owner.container
         );

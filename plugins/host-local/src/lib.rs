@@ -2,7 +2,7 @@
 //!
 //! There is a file for each command. `config.rs`, `requested.rs`, `ranges.rs` and `resolv_conf.rs` read the input,
 //! `presence.rs` tells whether a container still uses its address, `allocate.rs` chooses addresses, and `store.rs`
-//! keeps the leases; only `store` touches the disk.
+//! keeps the leases; nothing else changes files.
 
 use cni_plugin::run::Plugin;
 

@@ -1,6 +1,6 @@
 //! The name resolution of a `resolv.conf`, as the reference reads it.
 //!
-//! Pure: the file itself is read by [`crate::store`].
+//! Pure: `add.rs` reads the file.
 
 use cni_core::result::Dns;
 

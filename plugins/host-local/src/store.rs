@@ -1,4 +1,4 @@
-//! The leases of one network, as files in its directory: the only part of the plugin that touches the disk.
+//! The leases of one network, as files in its directory: the only part of the plugin that changes files.
 //!
 //! A lease is a file whose name is the address and whose content is the container's id and the interface, byte for
 //! byte as the reference writes it, since both may work on one directory. A lease is created by `link(2)`: completely

@@ -123,29 +123,29 @@ impl<'a> Case<'a> {
         if missing.is_empty() {
             return Err(RepairOutcome::Complete);
         }
-        // Who works on it has its lock, perhaps for long.
-        self.must_be_kept(host).map(|()| missing)
+        // Before the lock is taken: a plugin that works on the attachment may hold it for a long time.
+        self.require_unchanged(host).map(|()| missing)
     }
 
-    /// The same, under the locks of the attachment and its network, which the host holds from now on. What is missing is
-    /// looked for under them, since a DEL may have come before; and without them first unless something is expected to be
-    /// missing, so that a host with nothing to repair is not locked.
+    /// Like [`Case::find`], but takes the locks of the attachment and its network, which `host` keeps, and looks under them: a
+    /// DEL may have come before. Unless `is_expected` says that something is missing, it looks without locks first, so that
+    /// nothing is locked on a host that needs no repair.
     ///
     /// # Errors
     /// As [`Case::find`], and when the locks do not become free.
     pub fn find_locked(&self, is_expected: bool, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         if is_expected {
             self.enter(host)?;
-            self.must_be_kept(host)?;
+            self.require_unchanged(host)?;
         } else {
             self.find(host)?;
         }
         exclusion::begin_repair(&self.cached.at, host)?;
-        self.must_be_kept(host)?;
+        self.require_unchanged(host)?;
         let missing = self.look(host);
         if !missing.failures.is_empty() {
             // A DEL that has waited too long for the lock goes on without it.
-            self.must_be_kept(host)?;
+            self.require_unchanged(host)?;
         }
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
@@ -162,7 +162,7 @@ impl<'a> Case<'a> {
         missing
     }
 
-    fn must_be_kept(&self, host: &mut dyn Host) -> Result<(), RepairOutcome> {
+    fn require_unchanged(&self, host: &mut dyn Host) -> Result<(), RepairOutcome> {
         self.lost(host)?.map_or(Ok(()), |why| Err(RepairOutcome::Skipped(why)))
     }
 
@@ -193,9 +193,9 @@ impl<'a> Case<'a> {
         Ok(None)
     }
 
-    /// Whether the attachment has an interface though it seems to be deleted: the runtime has added it again since its file was
-    /// read, or the file was lost. DEL removes the file after the interface, and the record of one that has its interface is
-    /// there before libcni writes the file; plugins of others write none. What cannot be told counts as an interface.
+    /// Whether the attachment has an interface although its cache file is missing or has changed: the runtime has added it again,
+    /// or the file was lost. libcni removes the file after DEL, and writes it after ADD. Our ADD writes a record before that;
+    /// plugins of others write none, so their interface is looked for at the path. What cannot be told counts as an interface.
     pub fn has_interface_after_all(&self, host: &mut LinuxHost) -> bool {
         let has_file = self.file.path.exists();
         has_file && !matches!(self.file.is_current(), Ok(true))
@@ -226,8 +226,7 @@ pub fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<b
     AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
 }
 
-/// The DEL of some plugins of an attachment, which knows what is still the attachment's. Of what they make, interface and
-/// addresses are left out.
+/// Removes the rules that some plugins have made for an attachment, by their DEL. Addresses stay.
 pub struct RuleDeletions(Vec<Ours>);
 
 impl RuleDeletions {

@@ -190,12 +190,19 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
     if is_last { host.apply(&AttachmentRecord::remove(at)).map(drop) } else { Ok(()) }
 }
 
-/// Removes the records of attachments to a network that are not valid, for GC.
-pub fn remove_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+/// Removes the records of attachments to a network that are not valid, for GC of the plugin that wrote them: while its GC fails, such as
+/// because an interface cannot be found, they stay.
+pub fn remove_invalid(
+    plugin: &str,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
     let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
     let records = AttachmentRecord::all(host.records())?;
     let mut removal = Removal::new(host);
-    for record in records.iter().filter(|record| record.at.network == *network && !is_valid(&record.at)) {
+    let is_own = |record: &&AttachmentRecord| record.maker == plugin && record.at.network == *network;
+    for record in records.iter().filter(is_own).filter(|record| !is_valid(&record.at)) {
         removal.step(&AttachmentRecord::remove(&record.at));
     }
     removal.finish()

@@ -10,7 +10,7 @@ use crate::exclusion;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
-use crate::namespace::RecordedNamespace;
+use crate::namespace::{Life, RecordedNamespace};
 use crate::owner::RecordedOwner;
 use crate::records::Records;
 use crate::share::Share;
@@ -21,7 +21,7 @@ use cni_core::result::CniResult;
 use cni_core::result::render::to_text;
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
-use cni_model::plan::Plan;
+use cni_model::plan::{Ns, Plan};
 
 /// The default of [`Plugin::reference_level`].
 const REFERENCE_LEVEL: &str = "1.9.1";
@@ -286,11 +286,24 @@ fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> 
     if host.enter(path).is_err() {
         return Ok(false);
     }
-    let is_another = attachment_record::is_entered_by_another(at, host)?;
+    let is_another = attachment_record::is_entered_by_another(at, host)? && !is_added_again(request, at, host)?;
     if is_another {
         log::info!("{path} leads to another namespace than that of the ADD, which stays as it is");
     }
     Ok(is_another)
+}
+
+/// Whether the entered namespace is the attachment's although its record names another one, which has ended: plugins of others have
+/// deleted the attachment since and added it again. They remove no record, and write none. The interface has the MAC address in
+/// `prevResult` then.
+fn is_added_again(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let result = request.prev_result().ok().flatten().unwrap_or_default();
+    let inside = result.interfaces.iter().find(|one| one.name == at.ifname.as_str() && !one.sandbox.is_empty());
+    let Some(mac) = inside.map(|one| one.mac.as_str()).filter(|mac| !mac.is_empty()) else { return Ok(false) };
+    let Some(record) = AttachmentRecord::find(at, host) else { return Ok(false) };
+    let link = host.link(Ns::Container, &at.ifname)?;
+    let has_mac = link.and_then(|link| link.mac).is_some_and(|found| found.to_string().eq_ignore_ascii_case(mac));
+    Ok(has_mac && record.life(host) == Life::Dead && !attachment_record::is_of_another(at, host)?)
 }
 
 fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
@@ -299,7 +312,7 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
-    attachment_record::remove_invalid(&request.network, valid, host)
+    attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 
 #[derive(Serialize)]

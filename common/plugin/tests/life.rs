@@ -97,13 +97,15 @@ fn gc_removes_the_records_of_what_is_not_valid_in_its_network() {
     for at in [at("c1"), at("c2"), elsewhere.clone()] {
         host.apply(&record(at).write()).expect("written");
     }
+    let of_another = AttachmentRecord { maker: "macvlan".to_owned(), ..record(at("c3")) };
+    host.apply(&of_another.write()).expect("written");
     let json = br#"{"cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}"#;
     let valid = ValidAttachments::parse(&cni_core::json::Json::parse(json).expect("JSON")).expect("a list");
-    remove_invalid(&at("c1").network, &valid.expect("given"), &mut host).expect("removed");
+    remove_invalid("bridge", &at("c1").network, &valid.expect("given"), &mut host).expect("removed");
     let left = AttachmentRecord::all(&mut host.records).expect("listed").into_iter().map(|record| record.at);
     let mut left: Vec<_> = left.collect();
-    left.sort_by_key(|at| at.network.to_string());
-    assert_eq!(left, [at("c1"), elsewhere]);
+    left.sort_by_key(|at| (at.network.to_string(), at.container.to_string()));
+    assert_eq!(left, [at("c1"), at("c3"), elsewhere]);
 }
 
 mod former {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cni_conformance::wait::wait_until;
-use cni_conformance::{Sandbox, binaries, reference};
+use cni_conformance::{Network, Sandbox, binaries, reference};
 
 use crate::admin::{FOUND, LEASES, PublishedContainer, host, lose, tool};
 
@@ -107,6 +107,30 @@ fn repair_puts_back_the_rules_of_one_whose_address_a_container_of_ours_had() {
         second.tool.binaries(&binaries::under_test()).del(&second.container).expect_success();
         assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()), "{end:?}");
     }
+}
+
+/// After a swap to the reference and back: the record is of the namespace before.
+#[test]
+fn a_container_that_the_reference_has_added_again_is_repaired_and_deleted() {
+    let Some(debian) = debian("a container that the reference has added again") else { return };
+    let sandbox = host();
+    let PublishedContainer { tool: by_us, container } = PublishedContainer::add(&sandbox, "again", 8081);
+    let by_reference = by_us.binaries(&debian);
+    by_reference.del(&container).expect_success();
+    end_namespace(&sandbox, "again");
+    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
+    sandbox.sh("ip netns add again");
+    by_reference.add(&container).expect_success();
+    assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n");
+    let whole = rules(&sandbox);
+    assert_eq!(whole.len(), 2);
+    sandbox.sh("iptables -F CNI-FORWARD");
+    tool(&sandbox, &["repair"]).expect_success();
+    assert_eq!(rules(&sandbox), whole);
+    by_reference.binaries(&binaries::under_test()).del(&container).expect_success();
+    assert!(Network::observe(&container).link("eth0").is_none(), "the interface goes before its address is free");
+    assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()));
+    assert_eq!(fs::read_dir(LEASES).expect("leases").filter(is_lease).count(), 0);
 }
 
 /// The records of firewall and portmap, which a repair writes.

@@ -64,6 +64,15 @@ pub fn has_interface(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error
     }
 }
 
+/// Whether the interface in the namespace that is entered has the link-layer address in the result.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_mac(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = host.link(Ns::Container, &cached.at.ifname)?.and_then(|link| link.mac);
+    Ok(found.is_some_and(|found| cached.macs.iter().any(|mac| mac.eq_ignore_ascii_case(&found.to_string()))))
+}
+
 /// Whether a link of the namespace that is entered has a link-layer address or an address of the result.
 ///
 /// # Errors
@@ -244,9 +253,20 @@ impl Judge {
         match self.life_by_record(&cached.at) {
             // The record is of a former ADD if plugins of others have deleted the attachment and added it again.
             Some(Life::Dead) if self.is_at_path(cached) => Some(Life::Alive),
+            Some(Life::Dead) if self.has_former_record(cached) => self.life_by_path(cached),
             None => self.life_by_path(cached),
             life => life,
         }
+    }
+
+    /// Whether the record cannot be of the ADD whose result the cache has.
+    fn has_former_record(&mut self, cached: &Cached) -> bool {
+        let Some(record) = self.record(&cached.at) else { return false };
+        let is_elsewhere = cached.netns.as_ref().is_some_and(|path| *path != record.namespace.path);
+        let mac = record.link.map(|link| link.mac).filter(|mac| !mac.is_empty());
+        let has_mac = |mac: &String| cached.macs.iter().any(|own| own.is_empty() || own.eq_ignore_ascii_case(mac));
+        // tuning changes it after it was recorded.
+        is_elsewhere || !cached.has_plugin("tuning") && mac.is_some_and(|mac| !has_mac(&mac))
     }
 
     fn is_at_path(&mut self, cached: &Cached) -> bool {
@@ -273,7 +293,9 @@ impl Judge {
     }
 
     fn by_survey(&mut self, signs: &Signs) -> Life {
-        self.living.judge(signs, self.survey.get_or_insert_with(Survey::take))
+        let Self { host, living, survey } = self;
+        let take = || Survey::take(host.namespaces().identity(Ns::Host).ok().flatten().as_deref());
+        living.judge(signs, survey.get_or_insert_with(take))
     }
 
     /// Whether a veth of the host, whose other end is in a namespace that lives, names the attachment.

@@ -11,7 +11,7 @@ use cni_model::netns::NetnsView;
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Every network namespace.
+    /// Every network namespace but the host's own, in which no container is: an ipvlan has the MAC address of its master there.
     pub spaces: Vec<Space>,
     /// What could not be seen.
     pub gaps: Gaps,
@@ -37,9 +37,10 @@ impl Space {
 }
 
 impl Survey {
-    /// Looks at the whole machine.
-    pub fn take() -> Self {
+    /// Looks at the whole machine; `own` is the identity of the host's namespace.
+    pub fn take(own: Option<&str>) -> Self {
         let NetnsSurvey { views, gaps, kept: _ } = NetnsSurvey::take(SurveyScope::Everything);
-        Self { spaces: views.iter().map(Space::of).collect(), gaps }
+        let others = views.iter().filter(|view| own.is_none() || view.identity.as_deref() != own);
+        Self { spaces: others.map(Space::of).collect(), gaps }
     }
 }

@@ -16,6 +16,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
+use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 
@@ -24,7 +25,7 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::calls::can_work_on;
 use crate::delegates::resolved;
-use crate::life::{has_interface, has_signs};
+use crate::life::{has_interface, has_mac, has_signs};
 
 const DELETING: &str = "the runtime is deleting the attachment";
 
@@ -184,6 +185,7 @@ impl<'a> Case<'a> {
         let record = AttachmentRecord::read(at, host.records())?;
         if let Some(record) = &record
             && !record.namespace.is_entered(host)?
+            && !(record.life(host) == Life::Dead && has_mac(&self.cached, host)?)
         {
             return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
         }

@@ -263,7 +263,8 @@ impl Judge {
     fn has_former_record(&mut self, cached: &Cached) -> bool {
         let Some(record) = self.record(&cached.at) else { return false };
         let is_elsewhere = cached.netns.as_ref().is_some_and(|path| *path != record.namespace.path);
-        let mac = record.link.map(|link| link.mac).filter(|mac| !mac.is_empty());
+        // A plugin of others may report no interface.
+        let mac = record.link.map(|link| link.mac).filter(|mac| !mac.is_empty() && !cached.macs.is_empty());
         let has_mac = |mac: &String| cached.macs.iter().any(|own| own.is_empty() || own.eq_ignore_ascii_case(mac));
         // tuning changes it after it was recorded.
         is_elsewhere || !cached.has_plugin("tuning") && mac.is_some_and(|mac| !has_mac(&mac))

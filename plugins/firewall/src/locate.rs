@@ -8,10 +8,11 @@ use std::net::IpAddr;
 
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::newcomer;
+use cni_interface::{earlier, newcomer};
+use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
@@ -22,6 +23,9 @@ use crate::backend::RuleBackend;
 use crate::claims::{self, Claim};
 use crate::config::{BackendKey, Config, Keys, RuleSearch};
 use crate::{iptables, nftables};
+
+/// The kind of link.
+const VETH: &str = "veth";
 
 /// An address whose rules are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +139,7 @@ pub fn observe_leaving(
             }),
         };
         let is_taken_over = may_have_left(home.as_ref(), request.netns(), address, host)?
-            && is_taken_over(address, owner, &result, host)?;
+            && is_taken_over(address, (owner, home.as_ref()), &result, host)?;
         leaving.push(if is_taken_over { removal.spared() } else { removal });
     }
     Ok(leaving)
@@ -146,8 +150,8 @@ pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Resu
     let (owner, result) = (claim.owner.clone(), CniResult::default());
     let removal = observe_claimed(address, claim, &[], host)?;
     let home = claims::home_of(&owner, host.records())?;
-    let is_taken_over =
-        may_have_left(home.as_ref(), None, address, host)? && is_taken_over(address, &owner, &result, host)?;
+    let is_taken_over = may_have_left(home.as_ref(), None, address, host)?
+        && is_taken_over(address, (&owner, home.as_ref()), &result, host)?;
     Ok(if is_taken_over { removal.spared() } else { removal })
 }
 
@@ -203,10 +207,34 @@ fn may_have_left(
 
 /// Whether a container of other plugins has the address of an attachment that is gone. There may be no DEL before, as after a
 /// restart of the machine, or only the reference's, which does not remove our claim.
-fn is_taken_over(address: IpAddr, gone: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<bool, Error> {
-    let found = newcomer::find(address, gone, result, host)?;
-    found.iter().for_each(|link| log::info!("{address} belongs to the container of {} now; its rules stay", link.name));
-    Ok(found.is_some())
+fn is_taken_over(
+    address: IpAddr,
+    (gone, home): (&Attachment, Option<&RecordedNamespace>),
+    result: &CniResult,
+    host: &mut dyn Host,
+) -> Result<bool, Error> {
+    let Some(link) = newcomer::find(address, gone, result, host)? else { return Ok(false) };
+    if home.is_some_and(|home| may_lead_home(&link, home, host)) {
+        return Ok(false);
+    }
+    log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
+    Ok(true)
+}
+
+/// Whether the other end of a veth is in the recorded namespace, or in one that ends within a moment. By a number that the kernel has
+/// chosen alone it cannot be told: another namespace may have it by now.
+fn may_lead_home(link: &Link, home: &RecordedNamespace, host: &mut dyn Host) -> bool {
+    let number = home.number.map(|number| number.value);
+    if number.is_none() || link.peer_netns != number {
+        return false;
+    }
+    let is_end = |other: &Link| Some(other.index) == link.peer && other.peer == Some(link.index);
+    let views = host.namespaces().survey(Some(VETH));
+    let view = views.iter().find(|view| view.links.iter().any(is_end));
+    match view.and_then(|view| view.identity.as_deref()) {
+        Some(identity) => identity == home.identity,
+        None => IfName::parse(&link.name).is_ok_and(|name| earlier::await_end(name, host)),
+    }
 }
 
 /// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cni_conformance::wait::wait_until;
 use cni_conformance::{Network, Sandbox, binaries, reference};
 
-use crate::admin::{FOUND, LEASES, PublishedContainer, host, lose, tool};
+use crate::admin::{ContainerProcess, FOUND, LEASES, PublishedContainer, host, lose, tool};
 
 const ADDRESS: &str = "172.26.64.2";
 
@@ -52,27 +52,33 @@ fn succeeded<'s>(sandbox: &'s Sandbox, debian: &Path, end: End) -> [PublishedCon
 /// Ends a namespace without an interface, and waits for its end, by which its records are left over.
 fn end_namespace(sandbox: &Sandbox, name: &str) {
     sandbox.sh(&format!("ip netns del {name}"));
-    wait_until("the records are left over", || crate::admin::tool(sandbox, &["gc"]).code() == Some(FOUND));
+    wait_until("the records are left over", || tool(sandbox, &["gc"]).code() == Some(FOUND));
 }
 
 fn debian(test: &str) -> Option<PathBuf> {
     reference::find(test).map(|reference| reference.folder)
 }
 
+/// Tries it on a host of its own for each end: the host, the container that has the address now, and its rules.
+fn after_each_end(debian: &Path, test: impl Fn(&Sandbox, PublishedContainer<'_>, Vec<String>, End)) {
+    for end in [End::Restart, End::ReferenceDel] {
+        let sandbox = host();
+        let [_, second] = succeeded(&sandbox, debian, end);
+        test(&sandbox, second, rules(&sandbox), end);
+    }
+}
+
 #[test]
 fn gc_and_a_late_del_leave_the_rules_of_the_one_that_has_the_address_now() {
     let Some(debian) = debian("gc and a late DEL beside a container of the reference") else { return };
-    for end in [End::Restart, End::ReferenceDel] {
-        let sandbox = host();
-        let [_, second] = succeeded(&sandbox, &debian, end);
-        let before = rules(&sandbox);
-        tool(&sandbox, &["gc", "--remove"]).expect_success();
-        assert_eq!(rules(&sandbox), before, "{end:?}");
-        assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n", "{end:?}");
+    after_each_end(&debian, |sandbox, second, before, end| {
+        tool(sandbox, &["gc", "--remove"]).expect_success();
+        assert_eq!(rules(sandbox), before, "{end:?}");
+        assert_eq!(tool(sandbox, &["gc"]).stdout(), "nothing is left over\n", "{end:?}");
         assert_eq!(records(), [""; 0], "{end:?}");
         second.tool.binaries(&binaries::under_test()).del(&second.container).expect_success();
-        assert_eq!(rules(&sandbox), [""; 0], "{end:?}");
-    }
+        assert_eq!(rules(sandbox), [""; 0], "{end:?}");
+    });
     let sandbox = host();
     let [first, _second] = succeeded(&sandbox, &debian, End::Restart);
     let before = rules(&sandbox);
@@ -86,7 +92,7 @@ fn del_without_a_namespace_removes_the_rules_of_a_container_of_the_reference_tha
     let Some(debian) = debian("DEL of a container of the reference that has lost its name") else { return };
     let sandbox = host();
     let lost = PublishedContainer::add_by(&debian, &sandbox, "lost", 8081);
-    let _inhabitant = crate::admin::ContainerProcess::of(&lost.container);
+    let _inhabitant = ContainerProcess::of(&lost.container);
     sandbox.sh("ip netns del lost");
     lost.tool.binaries(&binaries::under_test()).del(&lost.container).expect_success();
     assert_eq!(rules(&sandbox), [""; 0]);
@@ -95,18 +101,15 @@ fn del_without_a_namespace_removes_the_rules_of_a_container_of_the_reference_tha
 #[test]
 fn repair_puts_back_the_rules_of_one_whose_address_a_container_of_ours_had() {
     let Some(debian) = debian("repair of a container of the reference") else { return };
-    for end in [End::Restart, End::ReferenceDel] {
-        let sandbox = host();
-        let [_, second] = succeeded(&sandbox, &debian, end);
-        let before = rules(&sandbox);
+    after_each_end(&debian, |sandbox, second, before, end| {
         sandbox.sh("iptables -F CNI-FORWARD");
-        tool(&sandbox, &["repair"]).expect_success();
-        assert_eq!(rules(&sandbox), before, "{end:?}");
-        tool(&sandbox, &["gc", "--remove"]).expect_success();
-        assert_eq!(rules(&sandbox), before, "{end:?}");
+        tool(sandbox, &["repair"]).expect_success();
+        assert_eq!(rules(sandbox), before, "{end:?}");
+        tool(sandbox, &["gc", "--remove"]).expect_success();
+        assert_eq!(rules(sandbox), before, "{end:?}");
         second.tool.binaries(&binaries::under_test()).del(&second.container).expect_success();
-        assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()), "{end:?}");
-    }
+        assert_eq!((rules(sandbox), records()), (Vec::new(), Vec::new()), "{end:?}");
+    });
 }
 
 /// After a swap to the reference and back: the record is of the namespace before.

@@ -217,7 +217,7 @@ impl Judge {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
     }
 
-    /// The attachments that plugins have records of, except these.
+    /// The attachments that plugins have records of their own about, except these.
     ///
     /// # Errors
     /// When the records cannot be read.
@@ -253,21 +253,12 @@ impl Judge {
         match self.life_by_record(&cached.at) {
             // The record is of a former ADD if plugins of others have deleted the attachment and added it again.
             Some(Life::Dead) if self.is_at_path(cached) => Some(Life::Alive),
-            Some(Life::Dead) if self.has_former_record(cached) => self.life_by_path(cached),
+            Some(Life::Dead) if self.record(&cached.at).is_some_and(|record| is_of_former_add(&record, cached)) => {
+                self.life_by_path(cached)
+            }
             None => self.life_by_path(cached),
             life => life,
         }
-    }
-
-    /// Whether the record cannot be of the ADD whose result the cache has.
-    fn has_former_record(&mut self, cached: &Cached) -> bool {
-        let Some(record) = self.record(&cached.at) else { return false };
-        let is_elsewhere = cached.netns.as_ref().is_some_and(|path| *path != record.namespace.path);
-        // A plugin of others may report no interface.
-        let mac = record.link.map(|link| link.mac).filter(|mac| !mac.is_empty() && !cached.macs.is_empty());
-        let has_mac = |mac: &String| cached.macs.iter().any(|own| own.is_empty() || own.eq_ignore_ascii_case(mac));
-        // tuning changes it after it was recorded.
-        is_elsewhere || !cached.has_plugin("tuning") && mac.is_some_and(|mac| !has_mac(&mac))
     }
 
     fn is_at_path(&mut self, cached: &Cached) -> bool {
@@ -308,6 +299,16 @@ impl Judge {
     }
 }
 
+/// Whether a record cannot be of the ADD whose result the cache has: that was in another namespace, or made another interface.
+fn is_of_former_add(record: &AttachmentRecord, cached: &Cached) -> bool {
+    let is_elsewhere = cached.netns.as_ref().is_some_and(|path| *path != record.namespace.path);
+    // A plugin of others may report no interface, and tuning changes the link-layer address after it was recorded.
+    let mac = record.link.as_ref().map(|link| link.mac.as_str()).filter(|mac| !mac.is_empty());
+    let is_comparable = !cached.macs.is_empty() && !cached.has_plugin("tuning");
+    let has_mac = |mac: &str| cached.macs.iter().any(|own| own.is_empty() || own.eq_ignore_ascii_case(mac));
+    is_elsewhere || is_comparable && mac.is_some_and(|mac| !has_mac(mac))
+}
+
 /// Another attachment of the same container in the same namespace, which has something that it can be recognized by.
 fn sibling(cached: &Cached, all: &[&Cached]) -> Option<usize> {
     let netns = cached.netns.as_ref()?;
@@ -320,9 +321,32 @@ fn sibling(cached: &Cached, all: &[&Cached]) -> Option<usize> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
+
     use super::*;
 
     const MAC: &str = "0a:58:0a:01:02:03";
+
+    #[test]
+    fn a_record_is_of_a_former_add_by_its_path_or_its_link_layer_address() {
+        let at = cni_plugin::owner::parse(&mut "net c1 eth0".split(' ')).expect("an attachment");
+        let namespace = RecordedNamespace::parse("boot:7 /run/netns/c1").expect("a namespace");
+        let link = Some(RecordedLink { index: 2, kind: "veth".to_owned(), mac: MAC.to_owned(), parent: None });
+        let record = AttachmentRecord { at: at.clone(), maker: "bridge".to_owned(), namespace, link, is_again: false };
+        for (path, macs, plugin, is_former) in [
+            ("/run/netns/c1", &[MAC][..], "bridge", false),
+            ("/run/netns/c1", &["0A:58:0A:01:02:03"], "bridge", false),
+            ("/run/netns/c1", &["02:00:00:00:00:09"], "bridge", true),
+            ("/run/netns/c1", &["02:00:00:00:00:09"], "tuning", false),
+            ("/run/netns/c1", &[], "bridge", false),
+            ("/run/netns/c1-again", &[MAC], "bridge", true),
+        ] {
+            let mut cached = Cached::of_record(at.clone(), [plugin]);
+            cached.netns = Some(path.to_owned());
+            cached.macs = macs.iter().map(|mac| (*mac).to_owned()).collect();
+            assert_eq!(is_of_former_add(&record, &cached), is_former, "{path} {macs:?} {plugin}");
+        }
+    }
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([10, 1, 2, last])

@@ -39,8 +39,27 @@ impl Space {
 impl Survey {
     /// Looks at the whole machine; `own` is the identity of the host's namespace.
     pub fn take(own: Option<&str>) -> Self {
-        let NetnsSurvey { views, gaps, kept: _ } = NetnsSurvey::take(SurveyScope::Everything);
+        Self::of(NetnsSurvey::take(SurveyScope::Everything), own)
+    }
+
+    fn of(NetnsSurvey { views, gaps, kept: _ }: NetnsSurvey, own: Option<&str>) -> Self {
         let others = views.iter().filter(|view| own.is_none() || view.identity.as_deref() != own);
         Self { spaces: others.map(Space::of).collect(), gaps }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_own_namespace_is_left_out_if_it_is_known() {
+        let view = |identity: &str| NetnsView { identity: Some(identity.to_owned()), ..NetnsView::default() };
+        let unknown = NetnsView::default();
+        for (own, want) in [(Some("boot:1"), 2), (Some("boot:9"), 3), (None, 3)] {
+            let views = vec![view("boot:1"), view("boot:2"), unknown.clone()];
+            let found = NetnsSurvey { views, ..NetnsSurvey::default() };
+            assert_eq!(Survey::of(found, own).spaces.len(), want, "{own:?}");
+        }
     }
 }

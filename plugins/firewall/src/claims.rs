@@ -39,19 +39,16 @@ pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>,
     Ok(records.read(&of_address(address))?.and_then(|text| Claim::parse(&text)))
 }
 
-/// The addresses that an owner has claimed, and those that it was about to claim when it was stopped; and its home.
-pub fn addresses_and_home_of(
-    owner: &Attachment,
-    records: &mut dyn Records,
-) -> Result<(Vec<IpAddr>, Option<RecordedNamespace>), Error> {
-    let OwnerRecord { addresses, home } = OwnerRecord::read(owner, records)?;
-    let mut own = Vec::new();
-    for address in addresses {
-        if find(address, records)?.is_none_or(|claim| claim.owner == *owner) {
-            own.push(address);
+/// The record of an owner: the addresses that it has claimed, or was about to claim when it was stopped, without those that others
+/// have claimed since.
+pub fn of_owner(owner: &Attachment, records: &mut dyn Records) -> Result<OwnerRecord, Error> {
+    let mut record = OwnerRecord::read(owner, records)?;
+    for address in record.addresses.clone() {
+        if find(address, records)?.is_some_and(|claim| claim.owner != *owner) {
+            record.addresses.remove(&address);
         }
     }
-    Ok((own, home))
+    Ok(record)
 }
 
 /// The addresses that attachments of a network have claimed, in order.
@@ -72,7 +69,7 @@ pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Ve
     for key in owner::keys_but(known, CLAIMS, records)? {
         let OwnerRecord { addresses, home } = OwnerRecord::read_at(&key, records)?;
         for address in addresses {
-            if let Some(claim) = find(address, records)?.filter(|claim| of_owner(&claim.owner) == key) {
+            if let Some(claim) = find(address, records)?.filter(|claim| key_of(&claim.owner) == key) {
                 found.push(RecordedOwner { at: claim.owner, home });
                 break;
             }
@@ -125,7 +122,7 @@ impl ClaimRegister {
     }
 
     fn observe_list(&mut self, owner: &Attachment, records: &mut dyn Records) -> Result<(), Error> {
-        self.lists.insert(of_owner(owner), OwnerRecord::read(owner, records)?);
+        self.lists.insert(key_of(owner), OwnerRecord::read(owner, records)?);
         Ok(())
     }
 
@@ -149,7 +146,7 @@ impl ClaimRegister {
             let earlier = self.claims.get(address);
             let former = earlier.map(|claim| &claim.owner).filter(|former| *former != owner);
             self.write_former(&mut plan, *address, |all| {
-                let home = former.and_then(|former| self.lists.get(&of_owner(former))?.home.clone());
+                let home = former.and_then(|former| self.lists.get(&key_of(former))?.home.clone());
                 all.extend(former.cloned().zip(home));
                 all.retain(|(former, _)| former != owner);
             });
@@ -178,8 +175,8 @@ impl ClaimRegister {
         write_list(&mut plan, &mut self.lists.clone(), owner, |list| {
             list.addresses.retain(|address| !addresses.contains(address));
         });
-        if self.lists.get(&of_owner(owner)).is_none_or(|list| list.addresses.is_empty()) {
-            plan.owned(Step::RemoveRecord { key: of_owner(owner) });
+        if self.lists.get(&key_of(owner)).is_none_or(|list| list.addresses.is_empty()) {
+            plan.owned(Step::RemoveRecord { key: key_of(owner) });
         }
         plan
     }
@@ -228,9 +225,11 @@ impl ClaimRegister {
 
 /// The record of an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct OwnerRecord {
-    addresses: BTreeSet<IpAddr>,
-    home: Option<RecordedNamespace>,
+pub struct OwnerRecord {
+    /// Its addresses.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Its namespace, if it was recorded.
+    pub home: Option<RecordedNamespace>,
 }
 
 /// The beginning of the line with the namespace; all other lines are addresses.
@@ -238,7 +237,7 @@ const HOME: &str = "netns ";
 
 impl OwnerRecord {
     fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
-        Self::read_at(&of_owner(owner), records)
+        Self::read_at(&key_of(owner), records)
     }
 
     fn read_at(key: &RecordKey, records: &mut dyn Records) -> Result<Self, Error> {
@@ -268,7 +267,7 @@ fn write_list(
     owner: &Attachment,
     change: impl FnOnce(&mut OwnerRecord),
 ) {
-    let key = of_owner(owner);
+    let key = key_of(owner);
     let list = lists.entry(key.clone()).or_default();
     let before = list.to_string();
     change(list);
@@ -296,7 +295,7 @@ fn of_former(address: IpAddr) -> RecordKey {
     RecordKey::hashed(CLAIMS, "former-", &address.to_string())
 }
 
-fn of_owner(owner: &Attachment) -> RecordKey {
+fn key_of(owner: &Attachment) -> RecordKey {
     owner::key(CLAIMS, owner)
 }
 

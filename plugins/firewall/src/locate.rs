@@ -8,11 +8,10 @@ use std::net::IpAddr;
 
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::{earlier, newcomer};
-use cni_model::link::Link;
+use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
@@ -20,12 +19,9 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim};
+use crate::claims::{self, Claim, OwnerRecord};
 use crate::config::{BackendKey, Config, Keys, RuleSearch};
 use crate::{iptables, nftables};
-
-/// The kind of link.
-const VETH: &str = "veth";
 
 /// An address whose rules are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,16 +96,6 @@ pub enum AddressRemoval {
     TakenOver { address: IpAddr, owner: Attachment },
 }
 
-impl AddressRemoval {
-    /// The same for an address that a container of other plugins has by now.
-    fn spared(self) -> Self {
-        match self {
-            Self::Owned(OwnedAddress { address, owner, backends: _ }) => Self::TakenOver { address, owner },
-            other @ (Self::HandedBack { .. } | Self::Lost { .. } | Self::TakenOver { .. }) => other,
-        }
-    }
-}
-
 /// The addresses that are removed with an attachment: those of the runtime's result and the claimed ones, except
 /// addresses that belong to another attachment by now.
 pub fn observe_leaving(
@@ -119,7 +105,7 @@ pub fn observe_leaving(
 ) -> Result<Vec<AddressRemoval>, Error> {
     let search = search(request);
     let result = remembered(request);
-    let (claimed, home) = claims::addresses_and_home_of(owner, host.records())?;
+    let OwnerRecord { addresses: claimed, home } = claims::of_owner(owner, host.records())?;
     let mut leaving = Vec::new();
     for address in sorted(addresses(&result).into_iter().chain(claimed)) {
         let claim = claims::find(address, host.records())?;
@@ -138,9 +124,8 @@ pub fn observe_leaving(
                 backends: likely_backends(&search, address, host)?,
             }),
         };
-        let is_taken_over = may_have_left(home.as_ref(), request.netns(), address, host)?
-            && is_taken_over(address, (owner, home.as_ref()), &result, host)?;
-        leaving.push(if is_taken_over { removal.spared() } else { removal });
+        let former = FormerHolder { at: owner, home: home.as_ref(), result: &result };
+        leaving.push(unless_taken_over(removal, address, former, request.netns(), host)?);
     }
     Ok(leaving)
 }
@@ -150,9 +135,7 @@ pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Resu
     let (owner, result) = (claim.owner.clone(), CniResult::default());
     let removal = observe_claimed(address, claim, &[], host)?;
     let home = claims::home_of(&owner, host.records())?;
-    let is_taken_over = may_have_left(home.as_ref(), None, address, host)?
-        && is_taken_over(address, (&owner, home.as_ref()), &result, host)?;
-    Ok(if is_taken_over { removal.spared() } else { removal })
+    unless_taken_over(removal, address, FormerHolder { at: &owner, home: home.as_ref(), result: &result }, None, host)
 }
 
 /// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
@@ -205,36 +188,22 @@ fn may_have_left(
     }
 }
 
-/// Whether a container of other plugins has the address of an attachment that is gone. There may be no DEL before, as after a
-/// restart of the machine, or only the reference's, which does not remove our claim.
-fn is_taken_over(
+/// Spares the rules of an address that a container of other plugins has by now. There may be no DEL before, as after a restart of
+/// the machine, or only the reference's, which does not remove our claim.
+fn unless_taken_over(
+    removal: AddressRemoval,
     address: IpAddr,
-    (gone, home): (&Attachment, Option<&RecordedNamespace>),
-    result: &CniResult,
+    former: FormerHolder<'_>,
+    netns: Option<&str>,
     host: &mut dyn Host,
-) -> Result<bool, Error> {
-    let Some(link) = newcomer::find(address, gone, result, host)? else { return Ok(false) };
-    if home.is_some_and(|home| may_lead_home(&link, home, host)) {
-        return Ok(false);
+) -> Result<AddressRemoval, Error> {
+    let AddressRemoval::Owned(OwnedAddress { owner, .. }) = &removal else { return Ok(removal) };
+    if !may_have_left(former.home, netns, address, host)? {
+        return Ok(removal);
     }
+    let Some(link) = newcomer::find(address, former, host)? else { return Ok(removal) };
     log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
-    Ok(true)
-}
-
-/// Whether the other end of a veth is in the recorded namespace, or in one that ends within a moment. By a number that the kernel has
-/// chosen alone it cannot be told: another namespace may have it by now.
-fn may_lead_home(link: &Link, home: &RecordedNamespace, host: &mut dyn Host) -> bool {
-    let number = home.number.map(|number| number.value);
-    if number.is_none() || link.peer_netns != number {
-        return false;
-    }
-    let is_end = |other: &Link| Some(other.index) == link.peer && other.peer == Some(link.index);
-    let views = host.namespaces().survey(Some(VETH));
-    let view = views.iter().find(|view| view.links.iter().any(is_end));
-    match view.and_then(|view| view.identity.as_deref()) {
-        Some(identity) => identity == home.identity,
-        None => IfName::parse(&link.name).is_ok_and(|name| earlier::await_end(name, host)),
-    }
+    Ok(AddressRemoval::TakenOver { address, owner: owner.clone() })
 }
 
 /// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.

@@ -6,7 +6,9 @@ use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Step};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::namespace::RecordedNamespace;
 use cni_testkit::lifecycle::{LinkChange, assert_check_compares};
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts, lifecycle};
 
@@ -204,6 +206,32 @@ fn a_late_del_and_gc_leave_a_card_in_the_container_that_has_it_now() {
         second.del(&HostDevice, &mut host).expect("DEL");
         let link = on_host(&mut host, "ens1").expect("back");
         assert_eq!((link.alias.as_deref(), link.up), (Some("uplink"), true));
+    }
+}
+
+/// Other plugins have given it to that container, whose ADD of ours has only been recorded.
+#[test]
+fn a_late_del_takes_nothing_from_a_namespace_that_is_recorded_for_another_container() {
+    const SECOND: &str = "/run/netns/c2";
+    for path in [SECOND, NETNS] {
+        let mut host = machine();
+        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        host.set_container(NETNS, FakeContainer::Gone);
+        host.set_container(path, FakeContainer::Present(Some("boot:2".to_owned())));
+        host.enter(path).expect("entered");
+        let namespace = RecordedNamespace::of_entered(path, &mut host).expect("an answer").expect("a namespace");
+        let (at, maker) = (cni_testkit::attachment("n1", "c2", "eth0"), "bridge".to_owned());
+        let record = AttachmentRecord { at, maker, namespace, link: None, is_again: false };
+        host.apply(&record.write()).expect("recorded");
+        let Link { index, name: old, .. } = on_host(&mut host, "eth0").expect("back under the container's name");
+        let (alias, new_name) = ("ens1".to_owned(), name("eth0"));
+        let moved = LinkMove { from: Ns::Host, index, name: old, to: Ns::Container, new_name, alias };
+        host.apply(&Step::MoveLink(moved)).expect("moved");
+        let late = Caller { netns: String::new(), ..caller(PLAIN) };
+        late.del(&HostDevice, &mut host).expect("the late DEL");
+        host.enter(path).expect("entered");
+        assert_eq!(names(&mut host, Ns::Container), ["lo", "eth0"], "{path}");
     }
 }
 

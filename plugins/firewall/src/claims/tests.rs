@@ -38,7 +38,7 @@ impl Memory {
     }
 
     fn addresses_of(&mut self, container: &str) -> Vec<IpAddr> {
-        addresses_and_home_of(&owner(container), &mut self.0).expect("read").0
+        of_owner(&owner(container), &mut self.0).expect("read").addresses.into_iter().collect()
     }
 }
 
@@ -131,7 +131,7 @@ fn owners_are_found_with_their_namespaces_by_their_claims() {
         memory.claim(container, &[IpAddr::from([10, 1, 2, last + 10])], &RuleBackend::Iptables);
     }
     // Nothing names the owner of a list without a claim.
-    memory.0.write(&of_owner(&owner("d")), "10.9.9.9\n");
+    memory.0.write(&key_of(&owner("d")), "10.9.9.9\n");
     let mut found = owners_but(&[&owner("b")], &mut memory.0).expect("read");
     found.sort_by_key(|one| one.at.container.to_string());
     let want = [("a", Some(home)), ("c", None)].map(|(name, home)| RecordedOwner { at: owner(name), home });

@@ -4,20 +4,24 @@ use cni_core::error::Error;
 use cni_model::link::Link;
 use cni_model::netns::NetnsView;
 use cni_model::plan::Ns;
-use cni_plugin::attachment_record::is_of_another;
+use cni_plugin::attachment_record::{AttachmentRecord, is_of_another};
 use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::namespace::Life;
 
 use crate::link_to_return::{LinkToReturn, find_former_end, find_verdict};
 use crate::moved_link::MovedLink;
 use crate::proof::{FormerEnd, LinkIdentity, Proof};
 
 /// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine but those that are
-/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. Logs a warning if there is no such link.
+/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. When the
+/// container's own namespace has ended, the link is left where it is: plugins of others may have given it to another container since,
+/// and these record nothing. Logs a warning if there is no such link.
 pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     if !host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
         return Ok(None);
     }
     if let Some(evidence) = loan.evidence.as_ref()
+        && !has_ended(loan, host)?
         && exists(evidence, host)?
     {
         let own = host.namespaces().identity(Ns::Host)?;
@@ -30,6 +34,12 @@ pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn
     let hope = if loan.is_hardware() { "; the kernel gives it back when the namespace that has it ends" } else { "" };
     log::warn!("{} is not given back: it is neither in the container nor on the host{hope}", loan.name);
     Ok(None)
+}
+
+/// Whether the namespace is gone in which the container got the link.
+fn has_ended(loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
+    let record = AttachmentRecord::find(&loan.attachment()?, host);
+    Ok(record.is_some_and(|record| record.life(host) == Life::Dead))
 }
 
 /// Whether it is certain that the link exists, and that it can be recognized.

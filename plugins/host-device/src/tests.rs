@@ -235,6 +235,30 @@ fn a_late_del_takes_nothing_from_a_namespace_that_is_recorded_for_another_contai
     }
 }
 
+/// Other plugins have given it to a container of which nothing is recorded.
+#[test]
+fn a_late_del_leaves_a_card_where_it_is_if_the_namespace_of_its_container_has_ended() {
+    const SECOND: &str = "/run/netns/c2";
+    for is_ended in [true, false] {
+        let mut host = machine();
+        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
+        host.set_container(SECOND, FakeContainer::Present(Some("boot:2".to_owned())));
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        host.enter(NETNS).expect("entered");
+        let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("an answer").expect("a namespace");
+        let (at, maker) = (cni_testkit::attachment("n1", "c1", "eth0"), "host-device".to_owned());
+        let record = AttachmentRecord { at, maker, namespace, link: None, is_again: false };
+        host.apply(&record.write()).expect("recorded");
+        host.move_on("eth0", SECOND);
+        if is_ended {
+            host.set_container(NETNS, FakeContainer::Gone);
+        }
+        caller(PLAIN).del(&HostDevice, &mut host).expect("the late DEL");
+        assert_eq!(on_host(&mut host, "ens1").is_none(), is_ended);
+    }
+}
+
 /// Its alias still says the name; by its address alone it would be recorded under the container's name for it.
 #[test]
 fn lost_hardware_that_is_found_by_its_address_keeps_the_name_that_it_had() {

@@ -11,9 +11,12 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
+use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
+use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::plan::Plan;
 use cni_netfilter::Proto;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::lock::LockName;
@@ -130,7 +133,7 @@ impl LockedPorts {
     fn observe(mut ports: OwnPorts, published: &[PublishedPort], host: &mut dyn Host) -> Self {
         let unlocked = PortRegister::observe(ports.clone(), host.records());
         let mut dead = rivals(&unlocked, published);
-        dead.retain(|rival| observe_presence(rival.home.as_ref(), host) == ContainerPresence::Dead);
+        dead.retain(|rival| observe_presence(rival, host) == ContainerPresence::Dead);
         dead.iter().for_each(|rival| ports.add(OwnPorts::observe(&rival.owner, [], host.records())));
         for port in ports.numbers() {
             if let Err(error) = host.lock(&LockName::host_port(port)) {
@@ -173,15 +176,45 @@ fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<Contestin
     rivals
 }
 
-fn observe_presence(home: Option<&RecordedNamespace>, host: &mut dyn Host) -> ContainerPresence {
-    match home.map(|home| home.life(None, host)) {
-        Some(Life::Dead) => ContainerPresence::Dead,
+fn observe_presence(rival: &ContestingAttachment, host: &mut dyn Host) -> ContainerPresence {
+    match rival.home.as_ref().map(|home| home.life(None, host)) {
+        Some(Life::Dead) => match is_added_again(rival, host) {
+            Ok(false) => ContainerPresence::Dead,
+            Ok(true) => ContainerPresence::Living,
+            Err(error) => {
+                log::info!("a container counts as living: {}", error.in_full());
+                ContainerPresence::Living
+            }
+        },
         Some(Life::Alive) | None => ContainerPresence::Living,
         Some(Life::Unknown(reason)) => {
             log::info!("a container counts as living: {reason}");
             ContainerPresence::Living
         }
     }
+}
+
+/// Whether a container whose recorded namespace has ended may live in another one: plugins of others have deleted it since and added
+/// it again, and change no record. Then its rules lead to an address that a container has.
+fn is_added_again(rival: &ContestingAttachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let ContestingAttachment { owner, home, .. } = rival;
+    if AttachmentRecord::find(owner, host).is_some_and(|record| record.life(host) != Life::Dead) {
+        return Ok(true);
+    }
+    let (unknown, mut targets) = (CniResult::default(), iptables::targets(owner, host)?);
+    targets.extend(nftables::targets(owner, host)?);
+    for address in targets {
+        let former = FormerHolder { at: owner, home: home.as_ref(), result: &unknown };
+        if let Some(link) = newcomer::find(address, former, host)? {
+            log::info!(
+                "container {} may have been added again: the container of {} has {address}",
+                owner.container,
+                link.name
+            );
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes the rules of a dead container. Returns whether they are removed: a failure does not keep the ADD from going on.

@@ -219,10 +219,23 @@ fn list(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Option
     Ok(unless_absent(listed)?.flatten())
 }
 
+/// The addresses to which a container's rules lead, in both families.
+pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<BTreeSet<IpAddr>, Error> {
+    let (chain, mut found) = (ChainRegister::observe(at, host.records()).chain(), BTreeSet::new());
+    for family in Family::ALL {
+        found.extend(translations(&list(host, family, &chain)?.unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+/// Where the rules of a chain lead.
+fn translations(rules: &[IptablesRule]) -> impl Iterator<Item = IpAddr> {
+    rules.iter().filter_map(|rule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None })
+}
+
 /// Whether there are translations, and all of them lead to other addresses.
 fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
-    let target = |rule: &IptablesRule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
-    let mut targets = rules.iter().filter_map(target);
+    let mut targets = translations(rules);
     targets.next().is_some_and(|first| first != address && targets.all(|other| other != address))
 }
 

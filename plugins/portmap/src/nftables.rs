@@ -14,7 +14,7 @@
 //! connections, since bridged packets may pass there as well.
 
 use std::collections::{BTreeSet, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -310,6 +310,20 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[
         }
         flows::remove_with_flows(host, unwanted.into(), stale)
     })
+}
+
+/// The addresses to which a container's rules lead, in both families: those of this plugin, and those of the reference.
+pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<BTreeSet<IpAddr>, Error> {
+    let mut found = BTreeSet::new();
+    for family in Family::ALL {
+        let references = [made_by_reference(at)];
+        let listed = unless_absent(host.netfilter(Ns::Host)?.nftables().find(&hostports(family), &references))?;
+        let mut rules = listed.flatten().unwrap_or_default();
+        rules.extend(list(host, &table(family).chain_named(own(OWN_DNAT, at)))?.unwrap_or_default());
+        let parts = rules.iter().filter_map(|rule| rule.expressions.as_deref()).flatten();
+        found.extend(parts.filter_map(|part| if let Expression::Dnat(to, _) = part { Some(*to) } else { None }));
+    }
+    Ok(found)
 }
 
 /// GC in both families: removes chains of the network that belong to no valid attachment. The network of the

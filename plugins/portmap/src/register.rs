@@ -118,9 +118,14 @@ impl PortRegister {
         plan
     }
 
-    /// Records the mappings of the attachment that are not recorded, beside its others or as the latest.
+    /// Records the mappings of the attachment that are not recorded, beside its others or as the latest, and its namespace with
+    /// all of them, which is another one if plugins of others have added the attachment again.
     pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort]) -> Plan {
         self.changed(published, |port, lines| {
+            if let Some(home) = home {
+                let own = lines.iter_mut().filter(|line| line.owner == self.owner);
+                own.for_each(|line| line.home = Some(home.clone()));
+            }
             let is_new = |line: &PortLine| {
                 !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
             };

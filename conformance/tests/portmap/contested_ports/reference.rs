@@ -149,3 +149,26 @@ fn a_record_that_the_references_del_has_left_is_removed_by_the_next_add() {
         assert_eq!(machine.records(), "", "{engine:?}");
     }
 }
+
+/// After a swap to the reference and back: the record of its port is of the namespace before.
+#[test]
+fn a_container_that_the_reference_has_added_again_keeps_its_port() {
+    let Some(reference) = reference::find("the port of a container that the reference has added again") else { return };
+    for engine in Engine::ALL {
+        let machine = ContestedHost::new(engine);
+        let old = machine.run("old");
+        machine.del_by(Reference, &old, &reference.folder);
+        machine.end(&old);
+        let mut again = machine.published("old", &PortMapping::twins(PORT, SERVICE));
+        machine.add_by(Reference, &mut again, &reference.folder);
+        let new = machine.run("new");
+        machine.leads_to(&again);
+        machine.del(&new);
+        machine.leads_to(&again);
+        let newer = machine.run("newer");
+        machine.del(&again);
+        machine.leads_to(&newer);
+        machine.del(&newer);
+        assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Names of locks between processes.
 
+use std::net::IpAddr;
+
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 
 /// The name of a lock between processes.
@@ -15,6 +17,11 @@ impl LockName {
     /// Which containers have a port of the host.
     pub fn host_port(port: u16) -> Self {
         Self(format!("port\0{port}"))
+    }
+
+    /// Which container has the rules that name nothing but an address.
+    pub fn address(address: IpAddr) -> Self {
+        Self(format!("address\0{address}"))
     }
 
     /// The routing tables and rules of a namespace, by what identifies it or leads to it.

@@ -27,7 +27,8 @@ use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
 use cni_plugin::routing::Routing;
 
-/// The host for questions. Nothing is changed through it, and nothing is locked.
+/// The host for questions. Nothing is changed through it. Locks are taken, so that what is decided stays true until the steps are
+/// carried out.
 pub struct DryRun<'a> {
     host: &'a mut dyn Host,
     netfilter: Option<NoRules>,
@@ -97,8 +98,8 @@ impl Host for DryRun<'_> {
         self.host.files()
     }
 
-    fn lock(&mut self, _name: &LockName) -> Result<(), Error> {
-        Ok(())
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.host.lock(name)
     }
 
     /// Which back ends there are is true of the host, since it decides which rules a plugin makes.

@@ -19,7 +19,7 @@ use cni_plugin::namespace::RecordedNamespace;
 use crate::FirewallError;
 use crate::addresses::{addresses, families};
 use crate::backend::RuleBackend;
-use crate::claims::ClaimRegister;
+use crate::claims::{self, ClaimRegister};
 use crate::config::{Config, ConfigError, Keys};
 use crate::policy::{PolicyBridge, PolicyBridgeError};
 use crate::{del, iptables, locate, nftables};
@@ -33,6 +33,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     }
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
+        claims::lock(addresses.iter().copied(), journal.host());
         clear_abandoned(&owner, &addresses, journal.host())?;
         let register = ClaimRegister::observe(&owner, &addresses, journal.host().records())?;
         let home = RecordedNamespace::observe(request, journal.host())?;

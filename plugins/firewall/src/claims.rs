@@ -16,6 +16,8 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_model::plan::{Plan, Step};
 use cni_model::record::{RecordKey, RecordKind};
+use cni_plugin::host::Host;
+use cni_plugin::lock::LockName;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::owner::{self, RecordedOwner};
 use cni_plugin::records::Records;
@@ -32,6 +34,16 @@ pub struct Claim {
     pub owner: Attachment,
     /// The back ends, each once, the last used one last.
     pub backends: Vec<RuleBackend>,
+}
+
+/// Locks addresses until the plugin ends, in one order, since two plugins would wait for each other otherwise: between the look at a
+/// claim and the removal of its rules, nobody else gets the address.
+pub fn lock(addresses: impl IntoIterator<Item = IpAddr>, host: &mut dyn Host) {
+    for address in addresses.into_iter().collect::<BTreeSet<_>>() {
+        if let Err(error) = host.lock(&LockName::address(address)) {
+            log::warn!("another container may get {address} at this moment: {}", error.in_full());
+        }
+    }
 }
 
 /// The claim of an address; `None` if it is missing or cannot be parsed.

@@ -107,7 +107,9 @@ pub fn observe_leaving(
     let result = remembered(request);
     let OwnerRecord { addresses: claimed, home } = claims::of_owner(owner, host.records())?;
     let mut leaving = Vec::new();
-    for address in sorted(addresses(&result).into_iter().chain(claimed)) {
+    let all = sorted(addresses(&result).into_iter().chain(claimed));
+    claims::lock(all.iter().copied(), host);
+    for address in all {
         let claim = claims::find(address, host.records())?;
         if let Some(other) = claim.as_ref().map(|claim| &claim.owner).filter(|other| *other != owner)
             && is_there(other, address, host)?

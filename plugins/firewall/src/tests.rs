@@ -11,6 +11,7 @@ use cni_model::link::Address;
 use cni_model::plan::{Ns, Plan};
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host as _;
+use cni_plugin::lock::LockName;
 use cni_testkit::{FakeContainer, FakeHost, REFUSAL, error_parts, lifecycle};
 use proptest::prelude::*;
 
@@ -233,6 +234,24 @@ fn a_late_del_leaves_the_rules_of_the_addresss_new_owner() {
     new.check(machine).expect("untouched");
     new.del(machine).expect("removed");
     assert!(!dump(machine, Family::V4).contains("10.88.0.5"));
+}
+
+/// Otherwise another container could get an address between the look at its claim and the removal of its rules.
+#[test]
+fn addresses_are_locked_by_add_del_and_gc_in_one_order() {
+    let machine = &mut FakeHost::default();
+    let caller = Caller::new("ctr1", "", &["fd00:88::5/64", "10.88.0.5/24"]);
+    let want = ["10.88.0.5", "fd00:88::5"].map(|text| LockName::address(text.parse().expect("an address")));
+    let is_locked = |machine: &FakeHost, since: usize| machine.locks()[since..] == want;
+    caller.add(machine).expect("added");
+    assert!(is_locked(machine, 0), "{:?}", machine.locks());
+    caller.del(machine).expect("removed");
+    assert!(is_locked(machine, 2), "{:?}", machine.locks());
+    caller.add(machine).expect("added");
+    gc(machine, "n1", &[]);
+    assert!(is_locked(machine, 6), "{:?}", machine.locks());
+    gc(machine, "n1", &[]);
+    assert_eq!(machine.locks().len(), 8, "nothing is left that could be given to another one");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Between the search of the machine and the removal of the last candidate, a runtime may add an attachment of the same name. So
 //! each candidate is judged again under its lock, for which ADD waits, and before each DEL, since an ADD that has waited too long
-//! goes on without the lock.
+//! goes on without the lock, and plugins of others take none.
 //!
 //! For every change of a table the kernel checks all of it, so the rules of many candidates are removed at once, before the
 //! DELs, which then find none.
@@ -141,17 +141,20 @@ impl Remover {
         outcomes
     }
 
-    /// Removes the rules of iptables of several attachments at once. Their locks are held from now on. What fails here is
-    /// left to the DEL of each.
+    /// Removes the rules of iptables of several attachments at once. Their locks are held from now on, first those of the
+    /// attachments, then those of their addresses and ports, as in every plugin. What fails here is left to the DEL of each.
     fn remove_rules(&mut self, group: &[GcCandidate]) {
         if group.len() < 2 || self.caller.host().and_then(|host| exclusion::begin_several(host)).is_err() {
             return;
         }
+        let mut locked: Vec<&GcCandidate> = group.iter().filter(|candidate| *candidate.life() == Life::Dead).collect();
+        locked.retain(|candidate| {
+            self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
+        });
         let mut steps = Vec::new();
-        for candidate in group.iter().filter(|candidate| *candidate.life() == Life::Dead) {
+        for candidate in locked {
             let cached = candidate.cached();
-            let is_locked = self.caller.host().and_then(|host| exclusion::begin_removal(&cached.at, host)).is_ok();
-            if is_locked && self.changed(candidate).is_none() {
+            if self.changed(candidate).is_none() {
                 let plugins = cached.plugins.iter().rev();
                 steps.extend(plugins.filter_map(|config| self.caller.rehearse(cached, config).ok()).flatten());
             }
@@ -240,12 +243,12 @@ impl Remover {
     /// lock, which was taken at `locked`. Its record goes with the DEL of the plugin that has made the interface, and then
     /// the cache alone can tell.
     fn lives_again(&mut self, candidate: &GcCandidate, locked: Instant) -> Option<RemovalOutcome> {
-        if locked.elapsed() > PATIENCE_OF_ADD {
-            let cached = candidate.cached();
-            let process = RunningCalls::observe().find(&cached.at, |name| can_work_on(cached, name));
-            if let Some(process) = process {
-                return Some(worked_on(&process));
-            }
+        let cached = candidate.cached();
+        let is_at_work = |calls: &RunningCalls| calls.find(&cached.at, |name| can_work_on(cached, name));
+        // Plugins of others take no lock; an ADD of ours has it unless it has waited for too long.
+        let overdue = (locked.elapsed() > PATIENCE_OF_ADD).then(RunningCalls::observe);
+        if let Some(process) = is_at_work(overdue.as_ref().unwrap_or_else(|| self.calls.now())) {
+            return Some(worked_on(&process));
         }
         let is_current = match candidate {
             GcCandidate::Known(_) => candidate.is_current(),

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::unistd::geteuid;
 
@@ -157,6 +157,22 @@ impl PrivateDirectory {
         Ok(names)
     }
 
+    /// When a file was last written, as time since 1970; `None` if it is missing.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::read_file`], and if the file system does not tell.
+    pub fn written(&self, name: &str) -> Result<Option<Duration>, FileError> {
+        if !self.verify()? {
+            return Ok(None);
+        }
+        let path = self.path.join(name);
+        match fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()) {
+            Ok(written) => Ok(Some(written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(FileError::of("stat", &path)(source)),
+        }
+    }
+
     /// The names of files that were written longer ago than `age`, or, by a clock that has been set back since, in the
     /// future, in order. Those that are removed meanwhile are left out.
     pub fn names_older_than(&self, age: Duration) -> Result<Vec<String>, FileError> {
@@ -237,7 +253,6 @@ fn verify_owner(metadata: &Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
 
     use super::*;
     use nix::libc::ELOOP;
@@ -312,8 +327,10 @@ mod tests {
             directory.replace_file(&directory, name, b"").expect("written");
             let file = File::options().write(true).open(directory.path().join(name)).expect("opened");
             file.set_modified(written).expect("the time is set");
+            assert_eq!(directory.written(name).expect("told"), written.duration_since(SystemTime::UNIX_EPOCH).ok());
         }
         assert_eq!(directory.names_older_than(minute).expect("listed"), ["future", "old"]);
+        assert_eq!(directory.written("missing").expect("told"), None);
     }
 
     #[test]

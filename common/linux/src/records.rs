@@ -150,6 +150,10 @@ impl Records for RunRecords {
         Ok(directory.read_verified(key.name())?.map(text))
     }
 
+    fn written(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error> {
+        Ok(self.directory()?.below(key.kind().as_str()).written(key.name())?)
+    }
+
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
         Ok(self.directory()?.below(kind.as_str()).names()?)
     }

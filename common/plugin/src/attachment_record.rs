@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
@@ -52,6 +53,14 @@ impl AttachmentRecord {
     /// Reads the record of an attachment. `None` if it is missing or records cannot be read.
     pub fn find(at: &Attachment, host: &mut dyn Host) -> Option<Self> {
         or_warn(at, Self::read(at, host.records())).flatten()
+    }
+
+    /// When the record of an attachment was written, as time since 1970. Returns `None` if it is missing.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn written(at: &Attachment, records: &mut dyn Records) -> Result<Option<Duration>, Error> {
+        records.written(&key(at))
     }
 
     /// Reads the records of all attachments of the host.

@@ -10,6 +10,9 @@ pub trait Records {
     /// Reads a record. Returns `None` if it is missing.
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error>;
 
+    /// When a record was last changed, as time since 1970. Returns `None` if it is missing.
+    fn written(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error>;
+
     /// The names of all records of a kind, in order.
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
 

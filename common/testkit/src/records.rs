@@ -59,6 +59,11 @@ impl Records for FakeRecords {
         Ok(self.0.get(key).cloned())
     }
 
+    /// Time does not pass here.
+    fn written(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error> {
+        Ok(self.0.get(key).map(|_| Duration::ZERO))
+    }
+
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
         Ok(self.0.keys().filter(|key| key.kind() == kind).map(|key| key.name().to_owned()).collect())
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cni_conformance::wait::wait_until;
 use cni_conformance::{Network, Sandbox, binaries, reference};
 
-use crate::admin::{ContainerProcess, FOUND, LEASES, PublishedContainer, host, lose, tool};
+use crate::admin::{ContainerProcess, FOUND, LEASES, PublishedContainer, cache, host, lose, tool};
 
 const ADDRESS: &str = "172.26.64.2";
 
@@ -133,7 +133,39 @@ fn a_container_that_the_reference_has_added_again_is_repaired_and_deleted() {
     by_reference.binaries(&binaries::under_test()).del(&container).expect_success();
     assert!(Network::observe(&container).link("eth0").is_none(), "the interface goes before its address is free");
     assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()));
-    assert_eq!(fs::read_dir(LEASES).expect("leases").filter(is_lease).count(), 0);
+    assert_eq!(leases(), [""; 0]);
+}
+
+/// The runtime keeps no cache, so that only its lease and the record of the namespace before are there.
+#[test]
+fn gc_leaves_the_lease_of_one_that_the_reference_has_added_again_though_the_cache_is_lost() {
+    let Some(debian) = debian("a lease of a container that the reference has added again") else { return };
+    let sandbox = host();
+    let _known = PublishedContainer::add_by(&debian, &sandbox, "known", 8082);
+    let known = cache();
+    let PublishedContainer { tool: by_us, container } = PublishedContainer::add(&sandbox, "again", 8081);
+    let by_reference = by_us.binaries(&debian);
+    by_reference.del(&container).expect_success();
+    end_namespace(&sandbox, "again");
+    sandbox.sh("ip netns add again");
+    by_reference.add(&container).expect_success();
+    let lost: Vec<PathBuf> = cache().into_iter().filter(|file| !known.contains(file)).collect();
+    lost.iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
+    sandbox.sh("find /run/cni -path */attachments/* -type f -exec touch -d @1700000000 {} +");
+    sandbox.sh(&format!("find {LEASES} -name 172.* -exec touch -d yesterday {{}} +"));
+    let before = leases();
+    assert_eq!((lost.len(), before.len()), (1, 2));
+    let said = tool(&sandbox, &["gc", "--remove"]);
+    assert_eq!(leases(), before, "{said}");
+    assert!(said.stdout().contains(" eth0: unclear: "), "{said}");
+}
+
+fn leases() -> Vec<String> {
+    let found = fs::read_dir(LEASES).expect("leases").filter(is_lease);
+    let mut names: Vec<String> =
+        found.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The records of firewall and portmap, which a repair writes.
@@ -164,7 +196,7 @@ fn what_repair_has_recorded_goes_with_gc_after_the_del_of_the_reference() {
     assert_eq!(records().len() * 2, both.len(), "{both:#?}");
     assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
     stays.tool.binaries(&binaries::under_test()).check(&stays.container).expect_success();
-    assert_eq!(fs::read_dir(LEASES).expect("leases").filter(is_lease).count(), 1);
+    assert_eq!(leases().len(), 1);
 }
 
 fn is_lease(entry: &std::io::Result<fs::DirEntry>) -> bool {

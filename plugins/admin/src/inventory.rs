@@ -173,7 +173,7 @@ impl Inventory {
             if !is_settled(written) {
                 continue;
             }
-            let mut life = judge.life_of_lease(&cached.at, &addresses);
+            let mut life = judge.life_of_lease(&cached.at, &addresses, written);
             let calls = calls.get_or_insert_with(RunningCalls::observe);
             if life != Life::Alive {
                 let process = calls.find(&cached.at, |name| can_work_on(&cached, name));

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::survey::{Space, Survey};
 use cni_core::error::Error;
@@ -195,13 +196,28 @@ impl Judge {
         self.at_once(cached).unwrap_or_else(|| self.by_survey(&Signs::of(cached)))
     }
 
-    /// Judges an attachment by its addresses, if nothing else is known.
-    pub fn life_of_lease<'a>(&mut self, at: &Attachment, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Life {
+    /// Judges an attachment by its leases, if nothing else is known; `written` is the time of the youngest, since 1970. ADD writes its
+    /// record after the lease, so a record that is older is of a former ADD: plugins of others have added the attachment again.
+    pub fn life_of_lease<'a>(
+        &mut self,
+        at: &Attachment,
+        addresses: impl IntoIterator<Item = &'a IpAddr>,
+        written: Duration,
+    ) -> Life {
         match self.life_by_record(at) {
-            Some(life) => life,
-            None if self.has_alias(at) => Life::Alive,
-            None => self.by_survey(&Signs { macs: Vec::new(), addresses: telling(addresses) }),
+            Some(Life::Dead) if self.is_recorded_before(at, written) => {}
+            Some(life) => return life,
+            None => {}
         }
+        if self.has_alias(at) {
+            return Life::Alive;
+        }
+        self.by_survey(&Signs { macs: Vec::new(), addresses: telling(addresses) })
+    }
+
+    fn is_recorded_before(&mut self, at: &Attachment, time: Duration) -> bool {
+        let written = AttachmentRecord::written(at, self.host.records());
+        written.is_ok_and(|written| written.is_some_and(|written| written < time))
     }
 
     /// Judges an attachment by its record; returns `None` if it has no record.

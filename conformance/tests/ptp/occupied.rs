@@ -29,6 +29,23 @@ fn the_route_that_a_failed_add_of_the_reference_left_gives_way() {
     assert_eq!(Network::observe(&container).link("eth0"), None);
 }
 
+/// What the reference has made looks the same if its ADD has not failed, but then a process is there.
+#[test]
+fn the_route_of_a_container_of_the_reference_stays() {
+    let host = host();
+    let (old, used) = host.add("old");
+    let end = host_end(&used);
+    host.sandbox.host().must(&["ip", "link", "set", end, "alias", ""]);
+    let mut process = old.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
+    let routes = ip(host.sandbox.host(), "route");
+    let said = format!("address 10.1.2.5 is in use: the host has a route to it by \"{end}\"");
+    host.try_to_add("new").expect_error("ptp", 103, &said);
+    assert_eq!(ip(host.sandbox.host(), "route"), routes);
+    process.kill().expect("kill sleep");
+    process.wait().expect("wait for sleep");
+    host.add("newer");
+}
+
 #[test]
 fn an_address_that_another_container_uses_is_refused() {
     let host = host();

@@ -1,8 +1,8 @@
 //! Finds who owns an existing route of the host to the address of a new container.
 //!
 //! The reference keeps such a route, so packets to the new container go where the old route leads. This plugin refuses
-//! the address if another container uses it. A veth without an alias is left from a failed ADD of the reference: then
-//! its route is replaced.
+//! the address if another container uses it. A veth without an alias is the reference's: left from a failed ADD, or that of a
+//! container. Only if no process can use the address there, its route is replaced.
 
 use std::net::IpAddr;
 
@@ -12,6 +12,7 @@ use cni_interface::alias::LinkOwner;
 use cni_interface::earlier;
 use cni_interface::veth::is_veth;
 use cni_model::link::Link;
+use cni_model::netns::Occupancy;
 use cni_model::plan::{Ns, Step};
 use cni_plugin::host::{Host, LinkQuery};
 
@@ -44,7 +45,7 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
     for routed in addresses {
         let address = routed.address.address();
         let Some(link) = host.links(Ns::Host, LinkQuery::RouteTo(address))?.pop() else { continue };
-        if !is_stale(&link, at, host)? {
+        if !is_stale(&link, address, at, host)? {
             return Err(OccupiedError { address, link: Box::new(link) }.into());
         }
         let name = IfName::parse(&link.name)?;
@@ -55,10 +56,30 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
 }
 
 /// A veth with an alias is used as long as its other end is in a namespace that lives.
-fn is_stale(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(match LinkOwner::of(link, at) {
-        _ if !is_veth(link) => false,
-        LinkOwner::Unlabelled => true,
-        LinkOwner::This | LinkOwner::Another => earlier::await_end(IfName::parse(&link.name)?, host),
+fn is_stale(link: &Link, address: IpAddr, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    match LinkOwner::of(link, at) {
+        _ if !is_veth(link) => Ok(false),
+        LinkOwner::Unlabelled => Ok(!is_usable(link, address, host)?),
+        LinkOwner::This | LinkOwner::Another => Ok(earlier::await_end(IfName::parse(&link.name)?, host)),
+    }
+}
+
+/// Whether a process may use an address at the other end of a veth. A failed ADD leaves a namespace without processes.
+fn is_usable(link: &Link, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    let (Some(number), Some(index)) = (link.peer_netns, link.peer) else { return Ok(false) };
+    let found = host.namespaces().peer_addresses(link)?.unwrap_or_default();
+    if !found.iter().any(|one| one.cidr.address() == address) {
+        return Ok(false);
+    }
+    Ok(match host.namespaces().occupancy(number, index)? {
+        Occupancy::Empty => false,
+        Occupancy::Occupied(path) => {
+            log::info!("{path} leads to a process that may use {address} by {}", link.name);
+            true
+        }
+        Occupancy::Unknown(reason) => {
+            log::info!("a process may use {address} by {}: {reason}", link.name);
+            true
+        }
     })
 }

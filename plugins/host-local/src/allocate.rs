@@ -185,7 +185,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
         if let Some(lease) = own.into_iter().find(|lease| lease.address == address && lease.owner == self.owner)
             && self.presence.whereabouts(&lease)? == HolderLocation::Left
         {
-            return Ok(self.keep(lease));
+            return Ok(self.keep(lease)?);
         }
         match self.take(number, std::iter::once(address))? {
             LeaseAttempt::Leased(address) => Ok(address),
@@ -198,7 +198,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
 
     fn lease_any(&mut self, number: usize, set: &RangeSet) -> Result<IpAddr, Error> {
         if let Some(lease) = self.find_own(number, set)? {
-            return Ok(self.keep(lease));
+            return Ok(self.keep(lease)?);
         }
         let last = self.store.last_reserved(number);
         match self.take(number, set.candidates(last))? {
@@ -230,11 +230,11 @@ impl<'a, 'h> Allocation<'a, 'h> {
         Ok(own.into_iter().next())
     }
 
-    fn keep(&mut self, lease: Lease) -> IpAddr {
+    fn keep(&mut self, lease: Lease) -> Result<IpAddr, StoreError> {
         let address = lease.address;
-        self.store.keep(&lease, &self.home);
+        self.store.keep(&lease, &self.home)?;
         self.done.push(LeaseUndo::Kept(lease));
-        address
+        Ok(address)
     }
 
     /// Leases the first candidate that is free. If none is, one that a crash or a reboot has left behind.

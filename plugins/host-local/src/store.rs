@@ -283,9 +283,14 @@ impl Store {
         self.draft.take().map_or(Ok(()), |(_, draft)| Ok(draft.discard()?))
     }
 
-    /// Hands a lease to the container again, in the namespace where it is now.
-    pub fn keep(&mut self, lease: &Lease, home: &LeaseOrigin) {
+    /// Hands a lease to the container again, in the namespace where it is now. After a restart of the machine the index alone says
+    /// that the lease is in use, so there it must be.
+    pub fn keep(&mut self, lease: &Lease, home: &LeaseOrigin) -> Result<(), StoreError> {
         self.index.insert(&Lease { home: home.clone(), ..lease.clone() });
+        if self.machine.has_restarted_since(&lease.home.machine) {
+            self.index.save(&self.handle, &self.machine)?;
+        }
+        Ok(())
     }
 
     /// Removes a lease.
@@ -310,7 +315,7 @@ impl Store {
             let Some(lease) = now.into_iter().find(|lease| lease.is_same_file(before)) else { continue };
             match undo {
                 LeaseUndo::Made(_) => self.release(&lease)?,
-                LeaseUndo::Kept(before) => self.keep(&lease, &before.home),
+                LeaseUndo::Kept(before) => self.keep(&lease, &before.home)?,
             }
         }
         Ok(())
@@ -343,7 +348,8 @@ impl Store {
     }
 }
 
-/// The index is a cache: where it cannot be written the next look-up reads all leases, and nothing is lost.
+/// The index is a cache: where it cannot be written the next look-up reads all leases, and nothing is lost but what [`Store::keep`]
+/// has saved before.
 impl Drop for Store {
     fn drop(&mut self) {
         if self.access == DirectoryAccess::Read {

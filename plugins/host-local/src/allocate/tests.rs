@@ -269,6 +269,22 @@ fn leases_from_before_a_restart_are_taken_when_nothing_else_is_free() {
     assert_eq!(network.leases(), "2.2=e/eth0 2.3=f/eth0 2.4=g/eth0 2.5=foreign/eth0 2.6=d/eth0");
 }
 
+/// Otherwise its address would be taken for that of a container from before the restart.
+#[test]
+fn a_container_that_comes_again_after_a_restart_is_refused_if_that_cannot_be_recorded() {
+    let mut network = Network::new(&[&["10.1.2.0/30"]]);
+    network.add_at("b1:1", "a").expect("free");
+    network.machine = machine("b2");
+    let draft = network.path().join(".cni-plugins-rs/index.draft");
+    fs::create_dir(&draft).expect("in the way");
+    network.add_at("b2:1", "a").expect_err("the index cannot be written");
+    fs::remove_dir(&draft).expect("out of the way");
+    assert_eq!(network.add_at("b2:1", "a"), given("2.2"));
+    fs::create_dir(&draft).expect("in the way");
+    assert_eq!(network.add_at("b2:2", "b").map_err(|(code, ..)| code), Err(102), "it is in use");
+    assert_eq!(network.leases(), "2.2=a/eth0");
+}
+
 #[test]
 fn leases_of_another_machine_are_never_taken() {
     let mut network = Network::new(&[&["10.1.2.0/30"]]);

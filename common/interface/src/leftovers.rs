@@ -68,11 +68,22 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
     let owner = port.as_ref().map_or(LinkOwner::Unlabelled, |port| LinkOwner::of(port, at));
     Ok(match (owner, port) {
         (LinkOwner::This, Some(port)) => NamespaceVeth::Own(IfName::parse(&port.name)?),
-        (LinkOwner::Unlabelled, _) if veth::is_veth(link) && may_be_in_result(link, request, at, host)? => {
+        (LinkOwner::Unlabelled, port)
+            if veth::is_veth(link)
+                && port.as_ref().is_none_or(|port| may_be_host_end(port, request))
+                && may_be_in_result(link, request, at, host)? =>
+        {
             NamespaceVeth::Unlabelled(link.index)
         }
         (LinkOwner::This | LinkOwner::Another | LinkOwner::Unlabelled, _) => NamespaceVeth::None,
     })
+}
+
+/// Whether a veth of the host may be the one in the result of ADD: the result names it, or nothing on the host.
+fn may_be_host_end(port: &Link, request: &Request) -> bool {
+    let result = request.prev_result().ok().flatten().unwrap_or_default();
+    let mut on_host = result.interfaces.iter().filter(|one| one.sandbox.is_empty()).peekable();
+    on_host.peek().is_none() || on_host.any(|one| one.name == port.name)
 }
 
 /// Whether an interface may be the one in the result of ADD, if there is a result. The MAC address identifies it; but

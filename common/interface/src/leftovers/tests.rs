@@ -161,6 +161,26 @@ fn reported(netns: &str, addresses: &[&str]) -> Request {
     cni_testkit::request("DEL", &[("CNI_NETNS", netns)], &config)
 }
 
+/// A container of the reference, at a path that has been reused, may have the address.
+#[test]
+fn a_veth_is_another_containers_if_the_result_names_another_end_on_the_host() {
+    let inside = format!(r#"{{"name":"eth0","mac":"02:00:00:00:00:07","sandbox":"{NETNS}"}}"#);
+    let own = host_with(None, None).links(Ns::Host, LinkQuery::Kind("veth")).expect("asked")[0].name.clone();
+    for (on_host, is_own) in [(&[][..], true), (&["br0", &own], true), (&["br0", "veth12345678"], false)] {
+        let mut host = host_with(None, None);
+        let names = on_host.iter().map(|name| format!(r#"{{"name":"{name}"}},"#)).collect::<String>();
+        let result = format!(
+            r#"{{"cniVersion":"1.1.0","interfaces":[{names}{inside}],
+                "ips":[{{"address":"10.1.2.5/24","interface":{}}}]}}"#,
+            on_host.len()
+        );
+        let config = format!(r#"{{"cniVersion":"1.1.0","name":"net1","type":"dummy","prevResult":{result}}}"#);
+        let request = cni_testkit::request("DEL", &[("CNI_NETNS", NETNS)], &config);
+        let found = observe_sandbox(&request, &attachment("c1", "eth0"), &mut host).expect("observed");
+        assert_eq!(found.veth != NamespaceVeth::None, is_own, "{on_host:?}");
+    }
+}
+
 #[test]
 fn an_interface_is_another_containers_by_its_mac_address_and_its_addresses() {
     const PROC: &str = "/proc/7/ns/net";

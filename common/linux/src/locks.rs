@@ -20,22 +20,32 @@ const IMPATIENCE: Duration = Duration::from_secs(1);
 pub struct Locks {
     table: LockTable,
     patience: Duration,
+    /// Whether only locks that are free are taken.
+    is_hasty: bool,
 }
 
 impl Default for Locks {
     fn default() -> Self {
-        Self { table: LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE), patience: PATIENCE }
+        Self { table: LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE), patience: PATIENCE, is_hasty: false }
     }
 }
 
 impl Locks {
+    /// Decides whether to wait for locks, as is usual.
+    pub const fn set_waiting(&mut self, is_waiting: bool) {
+        self.is_hasty = !is_waiting;
+    }
+
     /// Takes a lock; does without if the run directory cannot be written.
     ///
     /// # Errors
     /// [`LockError::Held`] if it does not become free.
     pub fn take(&mut self, name: &LockName) -> Result<(), LockError> {
-        let taken = self.table.exclusive(name.number(), self.patience);
-        if let Err(LockError::Held { .. }) = taken {
+        let patience = if self.is_hasty { Duration::ZERO } else { self.patience };
+        let taken = self.table.exclusive(name.number(), patience);
+        if let Err(LockError::Held { .. }) = taken
+            && !self.is_hasty
+        {
             self.patience = IMPATIENCE;
         }
         match taken {

@@ -157,6 +157,12 @@ impl LinuxHost {
         self.records.path()
     }
 
+    /// Decides whether to wait for locks. A process that holds some of a kind must not wait for others of this kind: another one may
+    /// hold these, and wait for the first.
+    pub const fn set_waiting(&mut self, is_waiting: bool) {
+        self.locks.set_waiting(is_waiting);
+    }
+
     /// Releases what belongs to a request: the container's namespace, and locks.
     pub fn end_request(&mut self) {
         self.asked = None;

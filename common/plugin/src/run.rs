@@ -78,6 +78,12 @@ pub trait Plugin: Sync {
     fn owners_but(&self, _known: &[&Attachment], _records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         Ok(Vec::new())
     }
+
+    /// Whether what the plugin made for an attachment, whose recorded namespace has ended, may serve a container: plugins of others may
+    /// have added it again, and they change no record. The administrator's `gc` asks where there is nothing but records.
+    fn may_be_added_again(&self, _at: &Attachment, _host: &mut dyn Host) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
 /// The process around a plugin.

@@ -112,18 +112,24 @@ fn repair_puts_back_the_rules_of_one_whose_address_a_container_of_ours_had() {
     });
 }
 
-/// After a swap to the reference and back: the record is of the namespace before.
+/// Adds a container, which the reference deletes and adds again in another namespace: the record is of the one before.
+fn added_again<'s>(sandbox: &'s Sandbox, debian: &Path) -> PublishedContainer<'s> {
+    let PublishedContainer { tool: by_us, container } = PublishedContainer::add(sandbox, "again", 8081);
+    let tool = by_us.binaries(debian);
+    tool.del(&container).expect_success();
+    end_namespace(sandbox, "again");
+    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
+    sandbox.sh("ip netns add again");
+    tool.add(&container).expect_success();
+    PublishedContainer { tool, container }
+}
+
+/// After a swap to the reference and back.
 #[test]
 fn a_container_that_the_reference_has_added_again_is_repaired_and_deleted() {
     let Some(debian) = debian("a container that the reference has added again") else { return };
     let sandbox = host();
-    let PublishedContainer { tool: by_us, container } = PublishedContainer::add(&sandbox, "again", 8081);
-    let by_reference = by_us.binaries(&debian);
-    by_reference.del(&container).expect_success();
-    end_namespace(&sandbox, "again");
-    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
-    sandbox.sh("ip netns add again");
-    by_reference.add(&container).expect_success();
+    let PublishedContainer { tool: by_reference, container } = added_again(&sandbox, &debian);
     assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n");
     let whole = rules(&sandbox);
     assert_eq!(whole.len(), 2);
@@ -136,20 +142,30 @@ fn a_container_that_the_reference_has_added_again_is_repaired_and_deleted() {
     assert_eq!(leases(), [""; 0]);
 }
 
-/// The runtime keeps no cache, so that only its lease and the record of the namespace before are there.
+/// The runtime keeps its cache elsewhere, so that nothing but the record of the namespace before is known.
 #[test]
-fn gc_leaves_the_lease_of_one_that_the_reference_has_added_again_though_the_cache_is_lost() {
+fn gc_leaves_the_ports_of_one_that_the_reference_has_added_again_though_nothing_is_in_the_cache() {
+    let Some(debian) = debian("ports of a container that the reference has added again") else { return };
+    let sandbox = host();
+    let again = added_again(&sandbox, &debian);
+    cache().iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
+    let ports = sandbox.sh("iptables -t nat -S");
+    let said = tool(&sandbox, &["gc", "--remove"]);
+    assert!(said.stdout().contains(" eth0: unclear: its network namespace has ended, but rules of portmap "), "{said}");
+    assert_eq!((sandbox.sh("iptables -t nat -S"), said.code()), (ports, Some(FOUND)));
+    again.container.remove();
+    wait_until("it is dead", || tool(&sandbox, &["gc", "--remove"]).stdout().contains(" eth0: removed "));
+    assert!(!sandbox.sh("iptables -t nat -S").contains("8081"));
+}
+
+/// The runtime has lost its cache, so that its lease and the record of the namespace before are known.
+#[test]
+fn gc_leaves_the_lease_of_one_that_the_reference_has_added_again_though_it_is_not_in_the_cache() {
     let Some(debian) = debian("a lease of a container that the reference has added again") else { return };
     let sandbox = host();
+    let _again = added_again(&sandbox, &debian);
+    let lost = cache();
     let _known = PublishedContainer::add_by(&debian, &sandbox, "known", 8082);
-    let known = cache();
-    let PublishedContainer { tool: by_us, container } = PublishedContainer::add(&sandbox, "again", 8081);
-    let by_reference = by_us.binaries(&debian);
-    by_reference.del(&container).expect_success();
-    end_namespace(&sandbox, "again");
-    sandbox.sh("ip netns add again");
-    by_reference.add(&container).expect_success();
-    let lost: Vec<PathBuf> = cache().into_iter().filter(|file| !known.contains(file)).collect();
     lost.iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
     sandbox.sh("find /run/cni -path */attachments/* -type f -exec touch -d @1700000000 {} +");
     sandbox.sh(&format!("find {LEASES} -name 172.* -exec touch -d yesterday {{}} +"));

@@ -109,7 +109,7 @@ impl Caller {
         }
     }
 
-    /// The steps of a DEL, none of which is carried out; none for a plugin of others.
+    /// The steps of a DEL, none of which is carried out; none for a plugin of others, or if it needs a lock that is not free.
     ///
     /// # Errors
     /// What has failed. Steps before it are lost.
@@ -118,9 +118,12 @@ impl Caller {
         let request = self.request(cached, config, plugin)?;
         let host = self.host()?;
         host.next_request(&request);
+        host.set_waiting(false);
         let mut dry = DryRun::new(host);
-        plugin.del(&request, &mut dry)?;
-        Ok(dry.into_steps())
+        let done = plugin.del(&request, &mut dry);
+        let steps = dry.into_steps();
+        host.set_waiting(true);
+        done.map(|()| steps)
     }
 
     fn request(&self, cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {

@@ -28,17 +28,18 @@ use cni_plugin::records::Records;
 use cni_plugin::routing::Routing;
 
 /// The host for questions. Nothing is changed through it. Locks are taken, so that what is decided stays true until the steps are
-/// carried out.
+/// carried out; without one of them there are no steps.
 pub struct DryRun<'a> {
     host: &'a mut dyn Host,
     netfilter: Option<NoRules>,
     steps: Vec<Step>,
+    is_unlocked: bool,
 }
 
 impl<'a> DryRun<'a> {
     /// The host as it is.
     pub fn new(host: &'a mut dyn Host) -> Self {
-        Self { host, netfilter: None, steps: Vec::new() }
+        Self { host, netfilter: None, steps: Vec::new(), is_unlocked: false }
     }
 
     /// The host as it is, except that its packet filter has no rule: what a plugin finds missing there is all that it makes.
@@ -48,7 +49,7 @@ impl<'a> DryRun<'a> {
 
     /// The steps that a plugin would have carried out.
     pub fn into_steps(self) -> Vec<Step> {
-        self.steps
+        if self.is_unlocked { Vec::new() } else { self.steps }
     }
 }
 
@@ -99,7 +100,8 @@ impl Host for DryRun<'_> {
     }
 
     fn lock(&mut self, name: &LockName) -> Result<(), Error> {
-        self.host.lock(name)
+        self.is_unlocked |= self.host.lock(name).is_err();
+        Ok(())
     }
 
     /// Which back ends there are is true of the host, since it decides which rules a plugin makes.

@@ -185,23 +185,25 @@ impl Inventory {
         let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
         for at in recorded.into_iter().filter(|at| scope.has(at)) {
             if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
-                self.push_recorded(scope, at, Source::Record);
+                self.push_recorded(scope, at, Source::Record, judge);
             }
         }
         let owners = judge.owners_but(&self.attached.iter().map(|one| &one.cached.at).collect::<Vec<_>>())?;
         for owner in owners.into_iter().filter(|owner| scope.has(&owner.at)) {
-            if !known.contains(&key(&owner.at)) && judge.life_of_owner(&owner) == Some(Life::Dead) {
+            if !known.contains(&key(&owner.at))
+                && judge.life_by_records(&owner.at, owner.home.as_ref()) == Some(Life::Dead)
+            {
                 known.insert(key(&owner.at));
-                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner));
+                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner), judge);
             }
         }
         Ok(())
     }
 
-    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source) {
-        let file = result_cache::file(scope.directory(), &at);
+    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source, judge: &mut Judge) {
+        let (file, life) = (result_cache::file(scope.directory(), &at), judge.life_despite_records(&at));
         let cached = self.recorded(at);
-        self.left.push(Leftover { cached, source, file, life: Life::Dead });
+        self.left.push(Leftover { cached, source, file, life });
     }
 
     /// The holders of leases that are not known, with their addresses and the time of the youngest.
@@ -312,10 +314,13 @@ impl Leftover {
 
     /// Whether it lives by now, as far as records tell.
     pub fn life_by_records(&self, judge: &mut Judge) -> Option<Life> {
-        match &self.source {
-            Source::Owner(owner) => judge.life_of_owner(owner),
-            Source::Leases { .. } | Source::Record => judge.life_by_record(&self.cached.at),
-        }
+        let (at, home) = match &self.source {
+            Source::Owner(RecordedOwner { at, home }) => (at, home.as_ref()),
+            Source::Record => (&self.cached.at, None),
+            Source::Leases { .. } => return judge.life_by_record(&self.cached.at),
+        };
+        let life = judge.life_by_records(at, home)?;
+        Some(if life == Life::Dead { judge.life_despite_records(at) } else { life })
     }
 
     /// Whether it still holds the leases that were found, and no others, and is still not in the cache: the runtime writes

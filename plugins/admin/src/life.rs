@@ -18,7 +18,7 @@ use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::namespace::Life;
+use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::owner::RecordedOwner;
 
 use crate::cache::Cached;
@@ -196,8 +196,9 @@ impl Judge {
         self.at_once(cached).unwrap_or_else(|| self.by_survey(&Signs::of(cached)))
     }
 
-    /// Judges an attachment by its leases, if nothing else is known; `written` is the time of the youngest, since 1970. ADD writes its
-    /// record after the lease, so a record that is older is of a former ADD: plugins of others have added the attachment again.
+    /// Judges an attachment by its leases, if nothing else is known; `written` is the time of the youngest, since 1970. When ADD
+    /// ends it writes its record, so a record of an interface that is older than the lease is of a former ADD: plugins of others have
+    /// added the attachment again.
     pub fn life_of_lease<'a>(
         &mut self,
         at: &Attachment,
@@ -218,6 +219,7 @@ impl Judge {
     fn is_recorded_before(&mut self, at: &Attachment, time: Duration) -> bool {
         let written = AttachmentRecord::written(at, self.host.records());
         written.is_ok_and(|written| written.is_some_and(|written| written < time))
+            && self.record(at).is_some_and(|record| record.link.is_some())
     }
 
     /// Judges an attachment by its record; returns `None` if it has no record.
@@ -247,9 +249,25 @@ impl Judge {
 
     /// Judges an attachment by its record, or else by its namespace as plugins have recorded it; returns `None` if nothing is
     /// recorded.
-    pub fn life_of_owner(&mut self, owner: &RecordedOwner) -> Option<Life> {
-        let by_record = self.life_by_record(&owner.at);
-        by_record.or_else(|| Some(owner.home.as_ref()?.life(None, &mut self.host)))
+    pub fn life_by_records(&mut self, at: &Attachment, home: Option<&RecordedNamespace>) -> Option<Life> {
+        self.life_by_record(at).or_else(|| Some(home?.life(None, &mut self.host)))
+    }
+
+    /// Judges an attachment that is dead by its records, and of which nothing else is known.
+    pub fn life_despite_records(&mut self, at: &Attachment) -> Life {
+        for plugin in PLUGINS {
+            match plugin.may_be_added_again(at, &mut self.host) {
+                Ok(false) => {}
+                Ok(true) => {
+                    return Life::Unknown(format!(
+                        "its network namespace has ended, but rules of {} still lead to a container: other plugins may have added it again",
+                        plugin.kind()
+                    ));
+                }
+                Err(error) => return Life::Unknown(error.in_full()),
+            }
+        }
+        Life::Dead
     }
 
     /// The attachments that have records, except these.

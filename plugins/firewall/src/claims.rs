@@ -36,8 +36,8 @@ pub struct Claim {
     pub backends: Vec<RuleBackend>,
 }
 
-/// Locks addresses until the plugin ends, in one order, since two plugins would wait for each other otherwise: between the look at a
-/// claim and the removal of its rules, nobody else gets the address.
+/// Locks addresses until the plugin ends, in one order, since two plugins would wait for each other otherwise: an ADD that makes rules
+/// for an address waits until DEL or GC has looked at the claim of the address and removed its rules.
 pub fn lock(addresses: impl IntoIterator<Item = IpAddr>, host: &mut dyn Host) {
     for address in addresses.into_iter().collect::<BTreeSet<_>>() {
         if let Err(error) = host.lock(&LockName::address(address)) {

@@ -13,15 +13,15 @@ use crate::moved_link::MovedLink;
 use crate::proof::{FormerEnd, LinkIdentity, Proof};
 
 /// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine but those that are
-/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. When the
-/// container's own namespace has ended, the link is left where it is: plugins of others may have given it to another container since,
-/// and these record nothing. Logs a warning if there is no such link.
+/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. Once the
+/// container's own namespace has ended, or is no longer recorded since a DEL has succeeded, the link is left where it is: plugins of
+/// others may have given it to another container since, and these record nothing. Logs a warning if there is no such link.
 pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     if !host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
         return Ok(None);
     }
     if let Some(evidence) = loan.evidence.as_ref()
-        && !has_ended(loan, host)?
+        && may_live(loan, host)?
         && exists(evidence, host)?
     {
         let own = host.namespaces().identity(Ns::Host)?;
@@ -36,10 +36,10 @@ pub fn find(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn
     Ok(None)
 }
 
-/// Whether the namespace is gone in which the container got the link.
-fn has_ended(loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
+/// Whether the namespace in which the container got the link may live.
+fn may_live(loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
     let record = AttachmentRecord::find(&loan.attachment()?, host);
-    Ok(record.is_some_and(|record| record.life(host) == Life::Dead))
+    Ok(record.is_some_and(|record| record.life(host) != Life::Dead))
 }
 
 /// Whether it is certain that the link exists, and that it can be recognized.

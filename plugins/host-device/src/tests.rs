@@ -219,11 +219,7 @@ fn a_late_del_takes_nothing_from_a_namespace_that_is_recorded_for_another_contai
         caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
         host.set_container(NETNS, FakeContainer::Gone);
         host.set_container(path, FakeContainer::Present(Some("boot:2".to_owned())));
-        host.enter(path).expect("entered");
-        let namespace = RecordedNamespace::of_entered(path, &mut host).expect("an answer").expect("a namespace");
-        let (at, maker) = (cni_testkit::attachment("n1", "c2", "eth0"), "bridge".to_owned());
-        let record = AttachmentRecord { at, maker, namespace, link: None, is_again: false };
-        host.apply(&record.write()).expect("recorded");
+        record("c2", path, &mut host);
         let Link { index, name: old, .. } = on_host(&mut host, "eth0").expect("back under the container's name");
         let (alias, new_name) = ("ens1".to_owned(), name("eth0"));
         let moved = LinkMove { from: Ns::Host, index, name: old, to: Ns::Container, new_name, alias };
@@ -245,18 +241,27 @@ fn a_late_del_leaves_a_card_where_it_is_if_the_namespace_of_its_container_has_en
         host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
         host.set_container(SECOND, FakeContainer::Present(Some("boot:2".to_owned())));
         caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
-        host.enter(NETNS).expect("entered");
-        let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("an answer").expect("a namespace");
-        let (at, maker) = (cni_testkit::attachment("n1", "c1", "eth0"), "host-device".to_owned());
-        let record = AttachmentRecord { at, maker, namespace, link: None, is_again: false };
-        host.apply(&record.write()).expect("recorded");
+        let record = record("c1", NETNS, &mut host);
         host.move_on("eth0", SECOND);
         if is_ended {
             host.set_container(NETNS, FakeContainer::Gone);
         }
         caller(PLAIN).del(&HostDevice, &mut host).expect("the late DEL");
         assert_eq!(on_host(&mut host, "ens1").is_none(), is_ended);
+        host.apply(&AttachmentRecord::remove(&record.at)).expect("removed, as by the end of DEL");
+        caller(PLAIN).del(&HostDevice, &mut host).expect("the DEL that is repeated");
+        assert_eq!(on_host(&mut host, "ens1").is_none(), is_ended);
     }
+}
+
+/// Records an attachment in the namespace at a path, as the end of ADD does.
+fn record(container: &str, netns: &str, host: &mut FakeHost) -> AttachmentRecord {
+    host.enter(netns).expect("entered");
+    let namespace = RecordedNamespace::of_entered(netns, host).expect("an answer").expect("a namespace");
+    let (at, maker) = (cni_testkit::attachment("n1", container, "eth0"), "host-device".to_owned());
+    let record = AttachmentRecord { at, maker, namespace, link: None, is_again: false };
+    host.apply(&record.write()).expect("recorded");
+    record
 }
 
 /// Its alias still says the name; by its address alone it would be recorded under the container's name for it.

@@ -232,8 +232,8 @@ impl<'a, 'h> Allocation<'a, 'h> {
 
     fn keep(&mut self, lease: Lease) -> Result<IpAddr, StoreError> {
         let address = lease.address;
+        self.done.push(LeaseUndo::Kept(lease.clone()));
         self.store.keep(&lease, &self.home)?;
-        self.done.push(LeaseUndo::Kept(lease));
         Ok(address)
     }
 

@@ -15,8 +15,9 @@ use cni_plugin::journal::Journal;
 
 use crate::config::Config;
 use crate::contested::{self, ContestedPorts};
+use crate::error::PortmapError;
 use crate::input::Input;
-use crate::{PortmapError, flows, iptables, localnet, nftables};
+use crate::{flows, iptables, localnet, nftables};
 
 /// Maps the ports to the container's addresses.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
-use crate::PortmapError;
+use crate::error::PortmapError;
 use crate::input::Input;
 use crate::missing::observe_missing;
 

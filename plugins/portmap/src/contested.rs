@@ -178,7 +178,7 @@ fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<Contestin
 
 fn observe_presence(rival: &ContestingAttachment, host: &mut dyn Host) -> ContainerPresence {
     match rival.home.as_ref().map(|home| home.life(None, host)) {
-        Some(Life::Dead) => match is_added_again(rival, host) {
+        Some(Life::Dead) => match is_added_again(&rival.owner, rival.home.as_ref(), host) {
             Ok(false) => ContainerPresence::Dead,
             Ok(true) => ContainerPresence::Living,
             Err(error) => {
@@ -194,23 +194,24 @@ fn observe_presence(rival: &ContestingAttachment, host: &mut dyn Host) -> Contai
     }
 }
 
-/// Whether a container whose recorded namespace has ended may live in another one: plugins of others have deleted it since and added
-/// it again, and change no record. Then its rules lead to an address that a container has.
-fn is_added_again(rival: &ContestingAttachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let ContestingAttachment { owner, home, .. } = rival;
-    if AttachmentRecord::find(owner, host).is_some_and(|record| record.life(host) != Life::Dead) {
+/// Whether a container whose recorded namespace, `home`, has ended may live in another one: it was added again. Then its rules lead to
+/// an address that it has there. Plugins of others change no record, and their containers are known by the address alone.
+pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Result<bool, Error> {
+    let (Some(native), mut targets) = (nftables::targets(at, host)?, iptables::targets(at, host)?) else {
         return Ok(true);
+    };
+    targets.extend(native);
+    if targets.is_empty() {
+        return Ok(false);
     }
-    let (unknown, mut targets) = (CniResult::default(), iptables::targets(owner, host)?);
-    targets.extend(nftables::targets(owner, host)?);
+    if let Some(record) = AttachmentRecord::find(at, host).filter(|record| record.life(host) != Life::Dead) {
+        let found = record.namespace.addresses(host)?;
+        return Ok(found.is_none_or(|found| found.iter().any(|one| targets.contains(&one.cidr.address()))));
+    }
+    let unknown = CniResult::default();
     for address in targets {
-        let former = FormerHolder { at: owner, home: home.as_ref(), result: &unknown };
-        if let Some(link) = newcomer::find(address, former, host)? {
-            log::info!(
-                "container {} may have been added again: the container of {} has {address}",
-                owner.container,
-                link.name
-            );
+        if let Some(link) = newcomer::find(address, FormerHolder { at, home, result: &unknown }, host)? {
+            log::info!("container {} may have been added again: that of {} has {address}", at.container, link.name);
             return Ok(true);
         }
     }

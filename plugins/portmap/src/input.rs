@@ -12,9 +12,9 @@ use cni_model::plan::Ns;
 use cni_netfilter::Backend;
 use cni_plugin::host::Host;
 
-use crate::PortmapError;
 use crate::chains::ChainRegister;
 use crate::config::{Config, Keys};
+use crate::error::PortmapError;
 use crate::published::PublishedPort;
 
 /// The input of a call for an attachment.

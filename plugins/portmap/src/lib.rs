@@ -7,6 +7,7 @@
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
+use cni_plugin::host::Host;
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
@@ -32,8 +33,6 @@ mod published;
 mod register;
 mod status;
 
-use error::PortmapError;
-
 /// The plugin.
 pub struct Portmap;
 
@@ -50,6 +49,10 @@ impl Plugin for Portmap {
 
     fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         register::owners_but(known, records)
+    }
+
+    fn may_be_added_again(&self, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+        contested::is_added_again(at, None, host)
     }
 }
 

@@ -12,8 +12,9 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 
 use crate::add::{lead, localnet_target, observe_link};
+use crate::error::PortmapError;
 use crate::input::Input;
-use crate::{PortmapError, contested, iptables, localnet, nftables};
+use crate::{contested, iptables, localnet, nftables};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {

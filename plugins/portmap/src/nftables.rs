@@ -312,18 +312,23 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[
     })
 }
 
-/// The addresses to which a container's rules lead, in both families: those of this plugin, and those of the reference.
-pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<BTreeSet<IpAddr>, Error> {
+/// The addresses to which a container's rules lead, in both families: those of this plugin, and those of the reference. `None` if one
+/// of the rules cannot be read.
+pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<Option<BTreeSet<IpAddr>>, Error> {
     let mut found = BTreeSet::new();
     for family in Family::ALL {
         let references = [made_by_reference(at)];
         let listed = unless_absent(host.netfilter(Ns::Host)?.nftables().find(&hostports(family), &references))?;
         let mut rules = listed.flatten().unwrap_or_default();
         rules.extend(list(host, &table(family).chain_named(own(OWN_DNAT, at)))?.unwrap_or_default());
-        let parts = rules.iter().filter_map(|rule| rule.expressions.as_deref()).flatten();
-        found.extend(parts.filter_map(|part| if let Expression::Dnat(to, _) = part { Some(*to) } else { None }));
+        for rule in rules {
+            let Some(parts) = rule.expressions else { return Ok(None) };
+            found.extend(
+                parts.iter().filter_map(|part| if let Expression::Dnat(to, _) = part { Some(*to) } else { None }),
+            );
+        }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// GC in both families: removes chains of the network that belong to no valid attachment. The network of the

@@ -1,8 +1,8 @@
 //! Finds who owns an existing route of the host to the address of a new container.
 //!
 //! The reference keeps such a route, so packets to the new container go where the old route leads. This plugin refuses
-//! the address if another container uses it. A veth without an alias is the reference's: left from a failed ADD, or that of a
-//! container. Only if no process can use the address there, its route is replaced.
+//! the address if another container uses it. A veth without an alias is not this plugin's: a failed ADD of the reference has left
+//! it, or a container has it. Only if no process can use it, its route is replaced.
 
 use std::net::IpAddr;
 
@@ -45,7 +45,7 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
     for routed in addresses {
         let address = routed.address.address();
         let Some(link) = host.links(Ns::Host, LinkQuery::RouteTo(address))?.pop() else { continue };
-        if !is_stale(&link, address, at, host)? {
+        if !is_stale(&link, at, host)? {
             return Err(OccupiedError { address, link: Box::new(link) }.into());
         }
         let name = IfName::parse(&link.name)?;
@@ -56,29 +56,26 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
 }
 
 /// A veth with an alias is used as long as its other end is in a namespace that lives.
-fn is_stale(link: &Link, address: IpAddr, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+fn is_stale(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     match LinkOwner::of(link, at) {
         _ if !is_veth(link) => Ok(false),
-        LinkOwner::Unlabelled => Ok(!is_usable(link, address, host)?),
+        LinkOwner::Unlabelled => Ok(!is_usable(link, host)?),
         LinkOwner::This | LinkOwner::Another => Ok(earlier::await_end(IfName::parse(&link.name)?, host)),
     }
 }
 
-/// Whether a process may use an address at the other end of a veth. A failed ADD leaves a namespace without processes.
-fn is_usable(link: &Link, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+/// Whether a process may use a veth whose other end is in its namespace. A failed ADD leaves a namespace without processes. The
+/// addresses there do not count: a sandbox such as gVisor takes them from the kernel.
+fn is_usable(link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
     let (Some(number), Some(index)) = (link.peer_netns, link.peer) else { return Ok(false) };
-    let found = host.namespaces().peer_addresses(link)?.unwrap_or_default();
-    if !found.iter().any(|one| one.cidr.address() == address) {
-        return Ok(false);
-    }
     Ok(match host.namespaces().occupancy(number, index)? {
         Occupancy::Empty => false,
         Occupancy::Occupied(path) => {
-            log::info!("{path} leads to a process that may use {address} by {}", link.name);
+            log::info!("{path} leads to a process that may use {}", link.name);
             true
         }
         Occupancy::Unknown(reason) => {
-            log::info!("a process may use {address} by {}: {reason}", link.name);
+            log::info!("a process may use {}: {reason}", link.name);
             true
         }
     })

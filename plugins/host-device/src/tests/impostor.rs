@@ -9,7 +9,7 @@ use cni_testkit::attachment;
 /// A veth in place of the hardware, whose other end is on the host as `far`.
 fn machine_with_veth() -> FakeHost {
     let mut host = FakeHost::new().with_ipam(ANSWER).with_bridge("br0", "10.9.0.1/16");
-    host.set_container(NETNS, FakeContainer::Present(None));
+    host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
     host.apply(&veth(Ns::Host, "ens1", "far")).expect("a veth");
     for setting in [LinkSetting::Master(name("br0")), LinkSetting::Alias("uplink".to_owned()), LinkSetting::Up] {
         host.apply(&Step::set_link(Ns::Host, &name("ens1"), setting)).expect("set");
@@ -60,6 +60,7 @@ fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
 fn a_link_that_is_another_one_for_certain_stays_in_the_container() {
     let mut host = machine_with_veth();
     caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    record("c1", NETNS, &mut host);
     let index = on_container(&mut host).index;
     host.change_link(Ns::Container, "eth0", |link| (link.name, link.index) = ("hidden".to_owned(), 99));
     put_in_its_place(&mut host, &veth(Ns::Container, "eth0", "tail"), index);
@@ -93,6 +94,7 @@ fn the_link_that_was_proven_comes_back_although_another_one_has_its_name_by_then
 fn a_link_that_has_the_index_of_the_proven_one_by_then_goes_back_into_the_container() {
     let mut host = machine_with_veth();
     caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    record("c1", NETNS, &mut host);
     host.interfere_before("netns host", |host| {
         let index = on_container(host).index;
         host.change_link(Ns::Container, "eth0", |link| (link.name, link.index) = ("hidden".to_owned(), 99));
@@ -125,19 +127,16 @@ fn a_link_comes_back_under_its_own_name_whatever_its_name_in_the_container_is() 
 fn a_link_comes_back_from_a_namespace_that_the_container_has_made() {
     const NESTED: &str = "/proc/7/ns/net";
     for machine in [machine_with_veth, machine_with_card] {
-        for is_alive in [true, false] {
-            let mut host = machine();
-            host.set_container(NESTED, FakeContainer::Present(Some("boot:7".to_owned())));
-            caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
-            host.change_link(Ns::Container, "eth0", |link| (link.index, link.mac, link.alias) = (99, None, None));
-            host.move_on("eth0", NESTED);
-            if !is_alive {
-                host.set_container(NETNS, FakeContainer::Gone);
-            }
-            caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
-            let link = on_host(&mut host, "ens1").expect("back");
-            assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
-        }
+        let mut host = machine();
+        host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
+        host.set_container(NESTED, FakeContainer::Present(Some("boot:7".to_owned())));
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        record("c1", NETNS, &mut host);
+        host.change_link(Ns::Container, "eth0", |link| (link.index, link.mac, link.alias) = (99, None, None));
+        host.move_on("eth0", NESTED);
+        caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+        let link = on_host(&mut host, "ens1").expect("back");
+        assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
     }
 }
 

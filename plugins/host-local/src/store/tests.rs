@@ -179,7 +179,7 @@ fn the_home_is_known_of_the_leases_that_we_have_written() {
 fn a_lease_that_is_kept_gets_a_new_home() {
     let fixture = Fixture::new();
     let lease = fixture.add("c1", 2);
-    fixture.open().keep(&lease, &home("ns2"));
+    fixture.open().keep(&lease, &home("ns2")).expect("recorded");
     assert!(fixture.is_proven(), "nothing was changed that others see");
     let kept = fixture.open().leases_of("c1").expect("no failure");
     assert_eq!(kept, [Lease { home: home("ns2"), ..lease.clone() }]);

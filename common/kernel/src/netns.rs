@@ -24,6 +24,9 @@ pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
+/// `NS_GET_NSTYPE` of `linux/nsfs.h`.
+const NS_GET_NSTYPE: u32 = 0xb703;
+
 /// An open network namespace.
 #[derive(Debug)]
 pub struct Netns {
@@ -80,6 +83,19 @@ impl Netns {
         }
         // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
         Ok(Self::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Requires that it is a network namespace: the path may have led to another file of `/proc`.
+    ///
+    /// # Errors
+    /// That of entering it otherwise.
+    pub fn require_network(&self) -> io::Result<()> {
+        // SAFETY: this request has no argument, and the kernel checks the descriptor.
+        match unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_NSTYPE as _) } {
+            libc::CLONE_NEWNET => Ok(()),
+            // The kernel is older than 4.11, or it is none.
+            _ => self.inside(|| ()),
+        }
     }
 
     /// Whether both are the same namespace.

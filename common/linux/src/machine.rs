@@ -21,6 +21,7 @@ use crate::firewalld::SystemFirewalld;
 use crate::host_veths::{self, HostVeths};
 use crate::locks::Locks;
 use crate::netns_survey::{NetnsSurvey, SurveyScope};
+use crate::nftables::KeptTables;
 use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
@@ -82,6 +83,7 @@ pub struct LinuxHost {
     host: Side,
     /// The container's side, once it was entered, with its path as it was given.
     container: Option<(String, Side)>,
+    use_of_host: UseOfHost,
     /// What is set aside while other namespaces are searched.
     kept: Vec<Option<(String, Side)>>,
     /// The namespace that was last asked about, with its path. It is entered by this: the path may lead elsewhere by then.
@@ -96,6 +98,14 @@ pub struct LinuxHost {
     surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
+}
+
+/// What a host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UseOfHost {
+    Changes,
+    /// Nothing that is seen leads to a change.
+    Looks,
 }
 
 /// The namespaces of the machine that have links of a kind.
@@ -114,6 +124,7 @@ impl LinuxHost {
             request: request.clone(),
             host: Side::current(),
             container: None,
+            use_of_host: UseOfHost::Changes,
             kept: Vec::new(),
             asked: None,
             firewalld: SystemFirewalld::new(),
@@ -129,6 +140,7 @@ impl LinuxHost {
     /// deleted.
     pub fn begin_request(&mut self, request: &Request) {
         self.end_request();
+        self.host.begin_request();
         self.request = request.clone();
     }
 
@@ -185,8 +197,17 @@ impl LinuxHost {
     /// Lists the host's nf_tables as a whole, and again only after a change, for many requests about the same tables; not if they
     /// change all the time.
     #[must_use]
-    pub fn with_kept_tables(mut self) -> Self {
-        self.host.keep_tables();
+    pub fn with_kept_tables(mut self, kept: KeptTables) -> Self {
+        self.host.keep_tables(kept);
+        self
+    }
+
+    /// Makes a host that only looks, at many containers one after the other: what it sees in one request is of one state of the
+    /// tables that are kept, and a container's namespace is opened, but entered only where something is asked about it.
+    #[must_use]
+    pub fn only_looking(mut self) -> Self {
+        self.use_of_host = UseOfHost::Looks;
+        self.host.only_look();
         self
     }
 
@@ -210,7 +231,11 @@ impl LinuxHost {
             Some((asked, netns)) if asked == path => netns,
             Some(_) | None => Netns::open(path)?,
         };
-        let side = Side::other(netns).map_err(|source| NetnsError::Failed { path: path.to_owned(), source })?;
+        let side = match self.use_of_host {
+            UseOfHost::Changes => Side::other(netns),
+            UseOfHost::Looks => netns.require_network().map(|()| Side::unopened(netns)),
+        };
+        let side = side.map_err(|source| NetnsError::Failed { path: path.to_owned(), source })?;
         self.container = Some((path.to_owned(), side));
         Ok(())
     }

@@ -1,15 +1,16 @@
 //! One side of a request, the host or the container: its namespace, a socket in it, and its packet filter.
 //!
-//! The socket is opened once, the host's when it is needed first, and belongs to the namespace. So the thread enters the
+//! The socket is opened once, that of the host when it is needed first, and belongs to the namespace. So the thread enters the
 //! namespace only for what depends on the thread's own namespace, such as kernel parameters.
 
 use std::io;
 use std::rc::Rc;
 
-use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::netlink::{NetlinkError, Socket, during};
 use cni_kernel::netns::{Netns, NetnsScope};
 
 use crate::iptables::AutoIptables;
+use crate::nftables::KeptTables;
 
 pub(crate) struct Side {
     /// The host's is opened when it is needed first.
@@ -17,6 +18,16 @@ pub(crate) struct Side {
     socket: Option<Socket>,
     netfilter: AutoIptables,
     scope: NetnsScope,
+    tables: TableState,
+}
+
+/// How long a state of kept tables is believed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TableState {
+    /// For one decision.
+    OfDecision,
+    /// For all questions of a request.
+    OfRequest,
 }
 
 impl Side {
@@ -25,27 +36,45 @@ impl Side {
         Self::new(None, None, NetnsScope::Current)
     }
 
+    /// The side of another namespace, whose socket is opened when it is needed first.
+    pub(crate) fn unopened(netns: Netns) -> Self {
+        let netns = Rc::new(netns);
+        Self::new(Some(Rc::clone(&netns)), None, NetnsScope::Other(netns))
+    }
+
     /// Opens the side of another namespace.
     pub(crate) fn other(netns: Netns) -> io::Result<Self> {
-        let netns = Rc::new(netns);
-        let socket = netns.inside(Socket::open)?;
-        let socket = socket.map_err(|error| io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO)))?;
-        Ok(Self::new(Some(Rc::clone(&netns)), Some(socket), NetnsScope::Other(netns)))
+        let mut side = Self::unopened(netns);
+        side.socket().map_err(|error| io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO)))?;
+        Ok(side)
     }
 
     fn new(netns: Option<Rc<Netns>>, socket: Option<Socket>, scope: NetnsScope) -> Self {
-        Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
+        let netfilter = AutoIptables::new().within(scope.clone());
+        Self { netns, socket, netfilter, scope, tables: TableState::OfDecision }
     }
 
     /// Reads the tables of nf_tables as a whole, and again only after a change.
-    pub(crate) fn keep_tables(&mut self) {
-        self.netfilter.keep_tables();
+    pub(crate) fn keep_tables(&mut self, kept: KeptTables) {
+        self.netfilter.keep_tables(kept);
+    }
+
+    /// Asks for the state of kept tables only once for each request: nothing is decided that changes anything.
+    pub(crate) const fn only_look(&mut self) {
+        self.tables = TableState::OfRequest;
     }
 
     /// The packet filter for one decision, which refers to one state of kept tables: the current one.
     pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
-        self.netfilter.expire();
+        if self.tables == TableState::OfDecision {
+            self.netfilter.expire();
+        }
         &mut self.netfilter
+    }
+
+    /// Begins another request.
+    pub(crate) fn begin_request(&mut self) {
+        self.netfilter.expire();
     }
 
     pub(crate) fn netns(&mut self) -> io::Result<&Rc<Netns>> {
@@ -58,7 +87,7 @@ impl Side {
     pub(crate) fn socket(&mut self) -> Result<&mut Socket, NetlinkError> {
         match &mut self.socket {
             Some(socket) => Ok(socket),
-            none => Ok(none.insert(Socket::open()?)),
+            none => Ok(none.insert(self.scope.run(Socket::open).map_err(unopened)??)),
         }
     }
 
@@ -66,4 +95,9 @@ impl Side {
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.scope.run(work).and_then(|done| done)
     }
+}
+
+/// The error of a socket that cannot be opened because its namespace cannot be entered.
+fn unopened(error: io::Error) -> NetlinkError {
+    during(|| "open a netlink socket".to_owned())(error.into())
 }

@@ -16,8 +16,11 @@ use crate::result_cache::{self, CacheFile};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
+use cni_linux::nftables::KeptTables;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::share::Share;
@@ -40,6 +43,9 @@ const MOST_THREADS: usize = 4;
 
 /// Fewer attachments than this are not worth a thread.
 const LEAST_SHARE: usize = 16;
+
+/// The tables that nearly all attachments have rules in. One thread reads them in this order, and another from the end.
+const TABLES: [(Family, IptablesTable); 2] = [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +128,7 @@ impl Scope {
 
     fn files(&self) -> io::Result<Vec<CacheFile>> {
         let directory = self.directory();
-        match result_cache::read(directory)? {
+        match result_cache::list(directory)? {
             Some(files) => Ok(files),
             None if self.cache_dir.is_none() => Ok(Vec::new()),
             None => Err(io::Error::other(format!("{} does not exist", result_cache::results(directory).display()))),
@@ -140,23 +146,37 @@ impl Inventory {
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
+        let (files, tables) = (scope.files()?, KeptTables::default());
+        let is_ahead = depth == Depth::Rules && files.len() > LEAST_SHARE;
+        Ok(thread::scope(|threads| {
+            if is_ahead {
+                threads.spawn(|| tables.read_ahead(TABLES));
+            }
+            Self::of(files, scope, depth, &tables)
+        }))
+    }
+
+    fn of(files: Vec<CacheFile>, scope: &Scope, depth: Depth, tables: &KeptTables) -> Self {
         let (mut found, mut read, mut reader) = (Self::default(), Vec::new(), CacheReader::default());
-        for file in scope.files()? {
-            match repair::read(&file, &mut reader) {
-                Ok(cached) if scope.has(&cached.at) => read.push((cached, file)),
+        for mut file in files {
+            match repair::read(&mut file, &mut reader) {
+                Ok(Some(cached)) if scope.has(&cached.at) => read.push((cached, file)),
                 Ok(_) => {}
                 Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
             }
         }
         let judged = Judge::new().and_then(|mut judge| {
-            found.attached = attached(read, depth, &mut judge);
+            found.attached = attached(read, &mut judge);
+            if depth == Depth::Rules {
+                examine(&mut found.attached, tables);
+            }
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             found.look_for_others(scope, &mut judge)
         });
         if let Err(error) = judged {
             found.unknown.push(error_line(&error));
         }
-        Ok(found)
+        found
     }
 
     /// Whether nothing is missing, left over, or unclear. What is in `unknown` does not count.
@@ -249,7 +269,7 @@ impl Inventory {
     }
 }
 
-fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> Vec<Attached> {
+fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> {
     let lives = judge.lives(&read.iter().map(|(cached, _)| cached).collect::<Vec<_>>());
     let attach = |((cached, file), life): ((Cached, CacheFile), Life)| {
         let outcome = match &life {
@@ -259,21 +279,20 @@ fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> 
         };
         Attached { cached, file, life, outcome }
     };
-    let mut attached: Vec<Attached> = read.into_iter().zip(lives).map(attach).collect();
-    if depth == Depth::Rules {
-        examine(&mut attached);
-    }
-    attached
+    read.into_iter().zip(lives).map(attach).collect()
 }
 
 /// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.
-fn examine(attached: &mut [Attached]) {
+fn examine(attached: &mut [Attached], tables: &KeptTables) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let share = attached.len().div_ceil(threads).max(LEAST_SHARE);
     let work = |part: &mut [Attached]| {
-        let tools = repair::Tools::default();
+        let tools = repair::Tools::for_looking(tables);
         part.iter_mut().for_each(|one| one.examine(&tools));
     };
+    if share < attached.len() {
+        tables.read_ahead(TABLES.into_iter().rev());
+    }
     thread::scope(|scope| {
         let mut parts = attached.chunks_mut(share);
         let first = parts.next();

@@ -17,6 +17,7 @@ use cni_core::error::{Error, Failure as _};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
+use cni_linux::nftables::KeptTables;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
 use cni_plugin::missing::MissingPart;
@@ -52,16 +53,16 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     }
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
-    let files = match result_cache::read(directory) {
+    let mut files = match result_cache::list(directory) {
         Ok(Some(files)) => files,
         Ok(None) if options.cache_dir.is_none() => Vec::new(),
         Ok(None) => return refused(&format!("{} does not exist", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
-    let (started, tools) = (Instant::now(), Tools::default());
+    let (started, tools) = (Instant::now(), Tools::new(options.mode()));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
-    for group in meant(&files, options, &mut report).chunks(together::MOST) {
-        for ((cached, file), outcome) in group.iter().zip(repair(group, options.mode(), &tools)) {
+    for group in meant(&mut files, options, &mut report).chunks(together::MOST) {
+        for ((cached, file), outcome) in group.iter().zip(repair(group, &tools)) {
             let outcome = judged(cached, outcome, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
@@ -102,11 +103,11 @@ fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) ->
 }
 
 /// The attachments that the options select. Reports files that are not libcni's.
-fn meant<'a>(files: &'a [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
+fn meant<'a>(files: &'a mut [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
     let (mut meant, mut reader) = (Vec::new(), CacheReader::default());
     for file in files {
         match read(file, &mut reader) {
-            Ok(cached) if is_meant(&cached, options) => meant.push((within_reach(cached), file)),
+            Ok(Some(cached)) if is_meant(&cached, options) => meant.push((within_reach(cached), &*file)),
             Ok(_) => {}
             Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), error_line(&error))),
         }
@@ -177,25 +178,50 @@ fn refused(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Reads a file of the cache.
+/// Reads a file of the cache; `None` if it has disappeared.
 ///
 /// # Errors
 /// When it cannot be read, or is not one of libcni's.
-pub fn read(file: &CacheFile, reader: &mut CacheReader) -> Result<Cached, Error> {
-    match &file.content {
-        Ok(content) => Ok(reader.parse(content)?),
-        Err(error) => Err(unreadable(file, error)),
+pub fn read(file: &mut CacheFile, reader: &mut CacheReader) -> Result<Option<Cached>, Error> {
+    match file.read() {
+        Ok(content) => Ok(content.map(|content| reader.parse(&content)).transpose()?),
+        Err(error) => Err(unreadable(file, &error)),
     }
 }
 
 /// What serves for one attachment after the other.
-#[derive(Default)]
 pub struct Tools {
+    mode: Mode,
+    /// Shared with the tools of other threads.
+    tables: KeptTables,
     host: Cell<Option<LinuxHost>>,
     calls: RefCell<WatchedCalls>,
 }
 
+impl Default for Tools {
+    fn default() -> Self {
+        Self::new(Mode::DryRun)
+    }
+}
+
 impl Tools {
+    /// Tools of one of several threads that only look at attachments, and keep the same tables.
+    pub fn for_looking(tables: &KeptTables) -> Self {
+        Self { tables: tables.clone(), ..Self::new(Mode::DryRun) }
+    }
+
+    fn new(mode: Mode) -> Self {
+        Self { mode, tables: KeptTables::default(), host: Cell::default(), calls: RefCell::default() }
+    }
+
+    fn open(&self, request: &Request) -> LinuxHost {
+        let host = LinuxHost::new(request).with_kept_tables(self.tables.clone());
+        match self.mode {
+            Mode::Apply => host,
+            Mode::DryRun => host.only_looking(),
+        }
+    }
+
     /// Works on some attachments, with the request of one of them. A host on which something has failed is not used again.
     fn work(
         &self,
@@ -207,7 +233,7 @@ impl Tools {
                 host.begin_request(request);
                 host
             }
-            None => LinuxHost::new(request).with_kept_tables(),
+            None => self.open(request),
         };
         let outcomes = work(&mut host);
         // Nothing of an attachment is kept.
@@ -242,8 +268,8 @@ pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<Miss
 }
 
 /// The outcome for each of some attachments, in their order.
-fn repair(group: &[(Cached, &CacheFile)], mode: Mode, tools: &Tools) -> Vec<RepairOutcome> {
-    match mode {
+fn repair(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
+    match tools.mode {
         Mode::DryRun => group.iter().map(|(cached, file)| examine(cached, file, tools)).collect(),
         Mode::Apply => apply(group, tools),
     }

@@ -3,9 +3,11 @@
 //! Their content is read elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
 use std::fs::{self, Metadata};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use cni_core::names::Attachment;
@@ -20,20 +22,23 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A write in the same tick of the kernel's clock as an earlier one need not change the times of a file; ticks are far shorter.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// A file of the cache.
+/// A file of the cache. Its content is not kept: a host may have thousands of them.
 #[derive(Debug)]
 pub struct CacheFile {
     pub path: PathBuf,
-    /// Its content, or why it cannot be read.
-    pub content: io::Result<Vec<u8>>,
     written: SystemTime,
-    /// Its state before it was read, if every later write changes that.
-    settled: Option<FileState>,
+    /// Its state when it was listed.
+    listed: io::Result<FileState>,
+    /// Whether every write since has changed that.
+    is_settled: bool,
+    /// The digest of its content, once it was read.
+    digest: Option<[u64; 2]>,
 }
 
 /// The state of a file, stat(2): a write, a new file of the same name, and a set time change it.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
+    is_regular: bool,
     device: u64,
     inode: u64,
     size: u64,
@@ -43,8 +48,8 @@ struct FileState {
 
 impl FileState {
     fn of(metadata: &Metadata) -> Self {
-        let (device, inode, size) = (metadata.dev(), metadata.ino(), metadata.size());
-        Self { device, inode, size, changed: (metadata.ctime(), metadata.ctime_nsec()) }
+        let (is_regular, changed) = (metadata.is_file(), (metadata.ctime(), metadata.ctime_nsec()));
+        Self { is_regular, device: metadata.dev(), inode: metadata.ino(), size: metadata.size(), changed }
     }
 
     /// Whether every write from now on, a time since 1970, changes the state.
@@ -56,19 +61,38 @@ impl FileState {
 }
 
 impl CacheFile {
-    fn read(path: PathBuf) -> Self {
+    fn new(path: PathBuf) -> Self {
         let metadata = fs::symlink_metadata(&path);
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let written = metadata.as_ref().ok().and_then(|metadata| metadata.modified().ok());
-        let settled = metadata.as_ref().ok().map(FileState::of).filter(|state| state.is_settled(now));
-        let content = metadata.and_then(|metadata| content(&path, &metadata));
-        Self { content, path, written: written.unwrap_or(SystemTime::UNIX_EPOCH), settled }
+        let listed = metadata.map(|metadata| FileState::of(&metadata));
+        let is_settled = listed.as_ref().is_ok_and(|state| state.is_settled(now));
+        Self { path, written: written.unwrap_or(SystemTime::UNIX_EPOCH), listed, is_settled, digest: None }
     }
 
     /// A file that is not on the disk.
     #[cfg(test)]
-    pub fn of_test(content: io::Result<Vec<u8>>) -> Self {
-        Self { path: PathBuf::from("/nowhere"), content, written: SystemTime::UNIX_EPOCH, settled: None }
+    pub fn of_test() -> Self {
+        Self::new(PathBuf::from("/nowhere"))
+    }
+
+    /// Its content; `None` if it has disappeared.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let read = match &self.listed {
+            Ok(state) => content(&self.path, state),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        match read {
+            Ok(content) => {
+                self.digest = Some(digest(&content));
+                Ok(Some(content))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// When it was written, which is after ADD, as time since 1970.
@@ -82,24 +106,31 @@ impl CacheFile {
     /// # Errors
     /// When the file exists and cannot be read.
     pub fn is_current(&self) -> io::Result<bool> {
-        let read = fs::symlink_metadata(&self.path).and_then(|metadata| {
-            let is_unchanged = self.content.is_ok() && self.settled == Some(FileState::of(&metadata));
-            if is_unchanged { Ok(true) } else { content(&self.path, &metadata).map(|content| self.has(&content)) }
+        let Some(known) = self.digest else { return Ok(false) };
+        let is_current = fs::symlink_metadata(&self.path).and_then(|metadata| {
+            let state = FileState::of(&metadata);
+            if self.is_settled && self.listed.as_ref().is_ok_and(|listed| *listed == state) {
+                return Ok(true);
+            }
+            content(&self.path, &state).map(|content| digest(&content) == known)
         });
-        match read {
+        match is_current {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            read => read,
+            is_current => is_current,
         }
-    }
-
-    fn has(&self, content: &[u8]) -> bool {
-        self.content.as_ref().is_ok_and(|earlier| *earlier == content)
     }
 }
 
+/// Gives equal contents equal digests, and others different ones: 128 bits with random keys, so that nobody can make two files
+/// of one digest.
+fn digest(content: &[u8]) -> [u64; 2] {
+    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    KEYS.each_ref().map(|keys| keys.hash_one(content))
+}
+
 /// A link could lead to a file that never ends, and a pipe or a device could keep its reader waiting. libcni writes neither.
-fn content(path: &Path, metadata: &Metadata) -> io::Result<Vec<u8>> {
-    if !metadata.is_file() {
+fn content(path: &Path, state: &FileState) -> io::Result<Vec<u8>> {
+    if !state.is_regular {
         return Err(io::Error::other("it is not a file"));
     }
     let content = read_if_present(MOST_BYTES, path).map_err(|error| error.source)?;
@@ -116,12 +147,11 @@ pub fn file(directory: &Path, at: &Attachment) -> PathBuf {
     results(directory).join(format!("{}-{}-{}", at.network, at.container, at.ifname))
 }
 
-/// Reads all files, the oldest first; `None` when the folder does not exist. Files that disappear meanwhile are left
-/// out.
+/// Lists all files, the oldest first; `None` when the folder does not exist. Files that disappear meanwhile are left out.
 ///
 /// # Errors
 /// When the folder cannot be listed.
-pub fn read(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
+pub fn list(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
     let entries = match fs::read_dir(results(directory)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -129,8 +159,8 @@ pub fn read(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let file = CacheFile::read(entry?.path());
-        if !matches!(&file.content, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        let file = CacheFile::new(entry?.path());
+        if !matches!(&file.listed, Err(error) if error.kind() == io::ErrorKind::NotFound) {
             files.push(file);
         }
     }
@@ -151,6 +181,10 @@ mod tests {
         File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("set the time");
     }
 
+    fn listed(directory: &Path) -> Vec<CacheFile> {
+        list(directory).expect("listed").expect("a folder")
+    }
+
     fn names(files: &[CacheFile]) -> Vec<&str> {
         files.iter().filter_map(|file| file.path.file_name()?.to_str()).collect()
     }
@@ -158,14 +192,14 @@ mod tests {
     #[test]
     fn files_come_in_the_order_in_which_they_were_written() {
         let directory = tempfile::tempdir().expect("directory");
-        assert!(read(directory.path()).expect("read").is_none());
+        assert!(list(directory.path()).expect("listed").is_none());
         fs::create_dir(results(directory.path())).expect("create");
         for (name, seconds) in [("c", 1), ("a", 3), ("b", 2), ("d", 2)] {
             write(directory.path(), name, seconds);
         }
-        let files = read(directory.path()).expect("read").expect("a folder");
+        let mut files = listed(directory.path());
         assert_eq!(names(&files), ["c", "b", "d", "a"]);
-        assert!(files.iter().all(|file| matches!(&file.content, Ok(content) if content.len() == 1)));
+        assert!(files.iter_mut().all(|file| matches!(file.read(), Ok(Some(content)) if content.len() == 1)));
     }
 
     #[test]
@@ -173,12 +207,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         fs::create_dir(results(directory.path())).expect("create");
         write(directory.path(), "a", 1);
-        let files = read(directory.path()).expect("read").expect("a folder");
+        let mut files = listed(directory.path());
+        assert!(!files[0].is_current().expect("not read yet"));
+        files[0].read().expect("read");
         assert!(files[0].is_current().expect("read"));
         fs::write(&files[0].path, "other").expect("write");
         assert!(!files[0].is_current().expect("read"));
         fs::remove_file(&files[0].path).expect("remove");
         assert!(!files[0].is_current().expect("read"));
+        assert_eq!(files[0].read().expect("read"), None);
     }
 
     #[test]
@@ -201,9 +238,9 @@ mod tests {
     fn what_is_no_file_cannot_be_read() {
         let directory = tempfile::tempdir().expect("directory");
         fs::create_dir_all(results(directory.path()).join("folder")).expect("create");
-        let files = read(directory.path()).expect("read").expect("a folder");
-        let [CacheFile { content: Err(error), .. }] = &files[..] else { panic!("{files:?}") };
-        assert_eq!(error.to_string(), "it is not a file");
+        let mut files = listed(directory.path());
+        let [file] = &mut files[..] else { panic!("{files:?}") };
+        assert_eq!(file.read().expect_err("a folder").to_string(), "it is not a file");
     }
 
     #[test]
@@ -215,12 +252,12 @@ mod tests {
         std::os::unix::fs::symlink("real", folder.join("link")).expect("link");
         nix::unistd::mkfifo(&folder.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         File::create(folder.join("large")).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a sparse file");
-        let files = read(directory.path()).expect("read").expect("a folder");
-        let reported = |name: &str| {
-            let file = files.iter().find(|file| file.path.ends_with(name)).expect("listed");
-            file.content.as_ref().map(Vec::len).map_err(ToString::to_string)
+        let mut files = listed(directory.path());
+        let mut reported = |name: &str| {
+            let file = files.iter_mut().find(|file| file.path.ends_with(name)).expect("listed");
+            file.read().map(|content| content.map(|content| content.len())).map_err(|error| error.to_string())
         };
-        assert_eq!(reported("real"), Ok(4));
+        assert_eq!(reported("real"), Ok(Some(4)));
         assert_eq!(reported("link"), Err("it is not a file".to_owned()));
         assert_eq!(reported("pipe"), Err("it is not a file".to_owned()));
         assert_eq!(reported("large"), Err("it has more than 1048576 bytes".to_owned()));

@@ -3,6 +3,7 @@
 //! Nothing here fails: a value of an unexpected length is `None`, and an incomplete list of attributes ends before the
 //! incomplete one.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, Emitable, NLA_ALIGNTO, NLA_HEADER_SIZE, NLA_TYPE_MASK};
@@ -44,8 +45,12 @@ impl<'a> Attribute<'a> {
 
     /// A text up to its first zero byte.
     pub fn text(self) -> String {
-        let text = self.value.split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(text).into_owned()
+        self.borrowed_text().into_owned()
+    }
+
+    /// The same, without a copy unless it is not UTF-8.
+    pub fn borrowed_text(self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.value.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
     /// An address, of the family that its length implies.

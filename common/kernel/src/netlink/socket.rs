@@ -180,7 +180,7 @@ impl Socket {
     pub fn dump_once<T>(
         &mut self,
         question: &(impl NetlinkSerializable + Clone),
-        read: impl Fn(&[u8]) -> Option<T>,
+        mut read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Dump<T>, Cause> {
         self.close_dump()?;
         let mut found = Vec::new();

@@ -1,5 +1,7 @@
 //! Decodes a rule from its message. Attributes of newer kernels are skipped.
 
+use std::borrow::Cow;
+
 use cni_netfilter::nftables::{Generation, ListedRule, TableFamily};
 
 use super::decompile::decompile;
@@ -38,16 +40,16 @@ pub fn read_generation(payload: &[u8]) -> Option<Generation> {
 
 /// Reads the names of a chain's table and of the chain.
 pub fn read_chain(payload: &[u8]) -> Option<(String, String)> {
-    Some((text(payload, CHAIN_TABLE)?, text(payload, CHAIN_NAME)?))
+    Some((text(payload, CHAIN_TABLE)?.into_owned(), text(payload, CHAIN_NAME)?.into_owned()))
 }
 
 /// Reads the name of the chain that a rule is in.
-pub fn read_chain_of_rule(payload: &[u8]) -> Option<String> {
+pub fn read_chain_of_rule(payload: &[u8]) -> Option<Cow<'_, str>> {
     text(payload, RULE_CHAIN)
 }
 
-fn text(payload: &[u8], kind: u16) -> Option<String> {
-    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind).map(Attribute::text)
+fn text(payload: &[u8], kind: u16) -> Option<Cow<'_, str>> {
+    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind).map(Attribute::borrowed_text)
 }
 
 /// A rule as it is in its message.
@@ -57,7 +59,7 @@ pub struct RawRule<'a> {
     /// The owner.
     pub comment: Option<String>,
     /// The names of its expressions, and their attributes.
-    pub expressions: Vec<(String, &'a [u8])>,
+    pub expressions: Vec<(Cow<'a, str>, &'a [u8])>,
 }
 
 impl<'a> RawRule<'a> {
@@ -82,9 +84,9 @@ pub(super) fn user_data(payload: &[u8]) -> Option<&[u8]> {
     found.map(|attribute| attribute.value)
 }
 
-fn expression(element: Attribute<'_>) -> Option<(String, &[u8])> {
+fn expression(element: Attribute<'_>) -> Option<(Cow<'_, str>, &[u8])> {
     let part = |kind| element.nested().find(|attribute| attribute.kind == kind);
-    Some((part(NAME)?.text(), part(DATA).map(|data| data.value).unwrap_or_default()))
+    Some((part(NAME)?.borrowed_text(), part(DATA).map(|data| data.value).unwrap_or_default()))
 }
 
 /// Reads the message of a rule.

@@ -22,7 +22,7 @@ use cni_netfilter::nftables::Nftables;
 
 use super::native::{BatchOutcome, Native, NativeIptables};
 use super::restore::RestoreIptables;
-use crate::nftables::NetlinkNftables;
+use crate::nftables::{KeptTables, NetlinkNftables};
 use cni_kernel::netns::NetnsScope;
 
 /// The program that the iptables programs of the nf_tables flavour are links to.
@@ -76,8 +76,8 @@ impl AutoIptables {
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
     /// [`expire`](Self::expire).
-    pub fn keep_tables(&mut self) {
-        self.kernel.connection().keep_tables();
+    pub fn keep_tables(&mut self, kept: KeptTables) {
+        self.kernel.connection().keep_tables(kept);
     }
 
     /// Asks the kernel for changes before kept tables are used again.

@@ -5,21 +5,22 @@
 //! fill the socket, so that the next answer is lost.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
+use cni_core::family::Family;
+use cni_netfilter::iptables::IptablesTable;
 use cni_netfilter::nftables::{ChainId, Generation, TableId};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::handles::RuleHandles;
-use super::snapshots::{RuleIndex, TableSnapshot, TableSnapshots};
+use super::snapshots::{KeptTables, TableSnapshot};
 use crate::latecomer::LatecomerLock;
 use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
 use cni_kernel::nftables::message;
 use cni_kernel::nftables::request::ChangeMessage;
-use cni_kernel::nftables::xt::NumberedRule;
 
 /// A connection to the nf_tables of a network namespace.
 #[derive(Debug)]
@@ -27,26 +28,42 @@ pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
     handles: RuleHandles,
-    /// What is kept of the tables, if it is.
-    snapshots: Option<TableSnapshots>,
+    /// Where tables are kept, if they are.
+    kept: Option<KeptTables>,
+    /// The state that decisions refer to, if tables are kept, unless others may have changed something since.
+    current: Option<Generation>,
+}
+
+impl KeptTables {
+    /// Reads tables of iptables that will be asked for, unless another thread is reading them or has done so. What cannot be
+    /// read now is read when it is asked for.
+    pub fn read_ahead(&self, tables: impl IntoIterator<Item = (Family, IptablesTable)>) {
+        let mut connection = NftConnection::new(NetnsScope::Current);
+        connection.keep_tables(self.clone());
+        for (family, table) in tables {
+            if let Err(cause) = connection.table(&TableId::fixed(family.into(), table.as_str())) {
+                log::debug!("table {family} {table} is not read ahead: {cause}");
+            }
+        }
+    }
 }
 
 impl NftConnection {
     /// Opens nothing yet.
     pub(crate) fn new(scope: NetnsScope) -> Self {
         let handles = RuleHandles::new(&scope);
-        Self { scope, socket: None, handles, snapshots: None }
+        Self { scope, socket: None, handles, kept: None, current: None }
     }
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes, unless they change all the time.
-    pub(crate) fn keep_tables(&mut self) {
-        self.snapshots = Some(TableSnapshots::default());
+    pub(crate) fn keep_tables(&mut self, kept: KeptTables) {
+        self.kept = Some(kept);
         self.handles.stop_reading();
     }
 
     /// Asks the kernel for changes before kept tables are used again.
-    pub(crate) fn expire(&mut self) {
-        self.snapshots.iter_mut().for_each(TableSnapshots::expire);
+    pub(crate) const fn expire(&mut self) {
+        self.current = None;
     }
 
     /// The remembered handles of rules.
@@ -79,53 +96,36 @@ impl NftConnection {
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Cause> {
         if let Some(table) = self.table(&chain.table)? {
-            return Ok(table.has_chain(chain).then(|| table.rules(chain).filter_map(read).collect()));
+            if !table.has_chain(chain) {
+                return Ok(None);
+            }
+            if let Some(rules) = table.rules(chain) {
+                return Ok(Some(rules.iter().filter_map(|rule| read(rule)).collect()));
+            }
         }
         let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
         log::debug!("listed chain {chain}: {} rules", rules.len());
         Ok((!rules.is_empty() || self.has_chain(chain)?).then_some(rules))
     }
 
-    /// The index of a chain, if its table is kept and the chain exists.
-    pub(crate) fn index(
-        &mut self,
-        chain: &ChainId,
-        decode: impl Fn(&[u8]) -> Option<NumberedRule>,
-    ) -> Result<Option<Rc<RuleIndex>>, Cause> {
-        Ok(self.table(&chain.table)?.and_then(|table| table.index(chain, decode)))
-    }
-
     /// A table in its current state, if tables are kept, and nothing changes while it is read.
-    fn table(&mut self, table: &TableId) -> Result<Option<&mut TableSnapshot>, Cause> {
-        if self.snapshots.is_none() {
+    pub(crate) fn table(&mut self, table: &TableId) -> Result<Option<Arc<TableSnapshot>>, Cause> {
+        let Some(kept) = self.kept.clone() else { return Ok(None) };
+        let state = self.state()?;
+        if !kept.are_worth_it() {
+            log::debug!("tables are not kept any more: they change all the time");
+            self.kept = None;
+            self.handles.read_again();
             return Ok(None);
         }
-        let state = self.state()?;
-        match &self.snapshots {
-            Some(snapshots) if !snapshots.is_worth_it() => {
-                log::debug!("tables are not kept any more: they change all the time");
-                self.snapshots = None;
-                self.handles.read_again();
-            }
-            Some(snapshots) if !snapshots.has(table) => self.keep_table(table, state)?,
-            Some(_) | None => {}
-        }
-        Ok(self.snapshots.as_mut().and_then(|snapshots| snapshots.table(table)))
-    }
-
-    /// Keeps a table as it is in a state, unless something changes while it is read.
-    fn keep_table(&mut self, table: &TableId, state: Generation) -> Result<(), Cause> {
-        let read = match self.read_table(table) {
-            Err(Cause::Interrupted) => None,
-            read => Some(read?),
-        };
-        let is_current = read.is_some() && self.generation()? == state;
-        let Some(snapshots) = &mut self.snapshots else { return Ok(()) };
-        match read {
-            Some(read) if is_current => snapshots.keep(table.clone(), read),
-            Some(_) | None => snapshots.waste(),
-        }
-        Ok(())
+        kept.table(table, state, || {
+            let read = match self.read_table(table) {
+                Err(Cause::Interrupted) => None,
+                read => Some(read?),
+            };
+            let is_current = read.is_some() && self.generation()? == state;
+            Ok(read.filter(|_| is_current))
+        })
     }
 
     /// Reads a table. Each listing is read once: it takes long enough that another change is likely while it is repeated.
@@ -133,21 +133,25 @@ impl NftConnection {
     /// # Errors
     /// [`Cause::Interrupted`] when something changes meanwhile.
     fn read_table(&mut self, table: &TableId) -> Result<TableSnapshot, Cause> {
-        let mut snapshot = TableSnapshot::default();
-        let chains = self.list_once(&message::get_chains(table.family), listing::read_chain)?;
-        let own = chains.into_iter().filter(|(of, _)| of == table.name.as_str());
-        own.for_each(|(_, chain)| snapshot.add_chain(chain));
-        let read = |payload: &[u8]| Some((listing::read_chain_of_rule(payload)?, payload.into()));
-        let rules = self.list_once(&message::get_rules_of_table(table), read)?;
-        log::debug!("listed table {table}: {} rules", rules.len());
-        rules.into_iter().for_each(|(chain, message)| snapshot.add_rule(chain, message));
-        Ok(snapshot)
+        let mut snapshot = TableSnapshot::new(table);
+        self.list_once(&message::get_chains(table.family), |payload| {
+            let (of, chain) = listing::read_chain(payload)?;
+            (of == table.name.as_str()).then(|| snapshot.add_chain(chain))
+        })?;
+        let mut length = 0_usize;
+        self.list_once(&message::get_rules_of_table(table), |payload| {
+            snapshot.add_rule(payload);
+            length += 1;
+            None::<()>
+        })?;
+        log::debug!("listed table {table}: {length} rules");
+        Ok(snapshot.finished())
     }
 
     fn list_once<T>(
         &mut self,
         question: &NetfilterMessage,
-        read: impl Fn(&[u8]) -> Option<T>,
+        read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>, Cause> {
         match self.converse(|socket| socket.dump_once(question, read))? {
             Dump::Whole(found) => Ok(found),
@@ -172,13 +176,13 @@ impl NftConnection {
     /// The state that everything is in.
     pub(crate) fn generation(&mut self) -> Result<Generation, Cause> {
         let now = self.converse(|socket| socket.ask(message::get_generation(), listing::read_generation))?;
-        self.snapshots.iter_mut().for_each(|snapshots| snapshots.update(now));
+        self.current = Some(now);
         Ok(now)
     }
 
     /// The state that a decision refers to: that of the kept tables, otherwise the current one.
     pub(crate) fn state(&mut self) -> Result<Generation, Cause> {
-        match self.snapshots.as_ref().and_then(TableSnapshots::state) {
+        match self.current.filter(|_| self.kept.is_some()) {
             Some(state) => Ok(state),
             None => self.generation(),
         }

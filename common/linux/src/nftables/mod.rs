@@ -26,6 +26,7 @@ use cni_kernel::nftables::request::ChangeMessage;
 use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
 use handles::FEW;
+pub use snapshots::KeptTables;
 
 /// The nf_tables of a network namespace.
 #[derive(Debug)]

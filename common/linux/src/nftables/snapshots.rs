@@ -9,11 +9,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_kernel::nftables::listing;
 use cni_kernel::nftables::prefilter::RulePrefilter;
-use cni_kernel::nftables::xt::NumberedRule;
-use cni_netfilter::iptables::IptablesRule;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
+use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{ChainId, Generation, TableId};
 
 /// A chain with more rules of others than this is long.
@@ -25,12 +28,53 @@ const FEW_ANSWERS: usize = 64;
 /// So many wasted listings in a row are enough.
 const MOST_WASTED: usize = 4;
 
+/// The tables that all connections to the nf_tables of a network namespace keep: one of them reads a table for all.
+#[derive(Clone, Debug, Default)]
+pub struct KeptTables(Arc<Mutex<TableSnapshots>>);
+
+/// A table that is kept, or `None` before it is read. Its lock is held while it is read.
+type Slot = Arc<Mutex<Option<Arc<TableSnapshot>>>>;
+
+impl KeptTables {
+    /// Whether keeping tables saves work.
+    pub(super) fn are_worth_it(&self) -> bool {
+        locked(&self.0).is_worth_it()
+    }
+
+    /// A table in a state. Unless it is kept, `read` reads it, and returns `None` if something changes meanwhile. `None` if
+    /// that happens, or if others keep the tables of a later state by now.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(super) fn table<E>(
+        &self,
+        table: &TableId,
+        state: Generation,
+        read: impl FnOnce() -> Result<Option<TableSnapshot>, E>,
+    ) -> Result<Option<Arc<TableSnapshot>>, E> {
+        let Some(slot) = locked(&self.0).slot(table, state) else { return Ok(None) };
+        let mut kept = locked(&slot);
+        if kept.is_none() {
+            *kept = read()?.map(Arc::new);
+            if kept.is_none() {
+                locked(&self.0).waste();
+            }
+        }
+        Ok(kept.clone())
+    }
+}
+
+/// A thread that panics ends the program, so nothing is left half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What is kept of the tables of a network namespace.
 #[derive(Debug, Default)]
-pub(crate) struct TableSnapshots {
+struct TableSnapshots {
+    /// The state that the tables were in.
     state: Option<Generation>,
-    is_current: bool,
-    tables: HashMap<TableId, TableSnapshot>,
+    tables: HashMap<TableId, Slot>,
     /// How many questions these tables have answered.
     answers: usize,
     /// How many listings in a row were wasted.
@@ -38,101 +82,135 @@ pub(crate) struct TableSnapshots {
 }
 
 impl TableSnapshots {
-    /// The state that the tables were in, unless they may have changed.
-    pub(crate) fn state(&self) -> Option<Generation> {
-        self.state.filter(|_| self.is_current)
-    }
-
-    /// The state that the tables are in now. What was read of another one is forgotten.
-    pub(crate) fn update(&mut self, now: Generation) {
-        if self.state != Some(now) {
+    /// The place of a table, to answer a question about a state; `None` if a later one is known. What was read of an
+    /// earlier one is forgotten.
+    fn slot(&mut self, table: &TableId, state: Generation) -> Option<Slot> {
+        if self.state.is_some_and(|known| is_later(known, state)) {
+            return None;
+        }
+        if self.state != Some(state) {
             let wasted = match (self.tables.is_empty(), self.answers < FEW_ANSWERS) {
                 (true, _) => self.wasted,
                 (false, true) => self.wasted + 1,
                 (false, false) => 0,
             };
-            *self = Self { state: Some(now), wasted, ..Self::default() };
+            *self = Self { state: Some(state), wasted, ..Self::default() };
         }
-        self.is_current = true;
+        self.answers += 1;
+        Some(Arc::clone(self.tables.entry(table.clone()).or_default()))
     }
 
     /// A listing was of no use: something changed while it was read.
-    pub(crate) const fn waste(&mut self) {
+    const fn waste(&mut self) {
         self.wasted += 1;
     }
 
     /// Whether keeping tables saves work.
-    pub(crate) const fn is_worth_it(&self) -> bool {
+    const fn is_worth_it(&self) -> bool {
         self.wasted < MOST_WASTED
     }
+}
 
-    /// From now on the tables may have changed.
-    pub(crate) const fn expire(&mut self) {
-        self.is_current = false;
-    }
-
-    pub(crate) fn keep(&mut self, table: TableId, snapshot: TableSnapshot) {
-        self.tables.insert(table, snapshot);
-    }
-
-    pub(crate) fn has(&self, table: &TableId) -> bool {
-        self.tables.contains_key(table)
-    }
-
-    /// A kept table, to answer a question.
-    pub(crate) fn table(&mut self, table: &TableId) -> Option<&mut TableSnapshot> {
-        self.tables.get_mut(table).inspect(|_| self.answers += 1)
-    }
+/// Whether a state comes after another. The kernel counts them, and starts again after the largest number.
+const fn is_later(state: Generation, other: Generation) -> bool {
+    state.0.wrapping_sub(other.0).cast_signed() > 0
 }
 
 /// The chains of a table.
-#[derive(Debug, Default)]
-pub(crate) struct TableSnapshot(HashMap<String, ChainSnapshot>);
+#[derive(Debug)]
+pub(crate) struct TableSnapshot {
+    /// The family, if it is a table of iptables.
+    iptables: Option<Family>,
+    chains: HashMap<String, KeptChain>,
+}
 
-#[derive(Debug, Default)]
-struct ChainSnapshot {
+/// What is kept of the rules of a chain.
+#[derive(Debug)]
+enum KeptChain {
+    /// Of a chain of iptables their digests: a host with a thousand containers has tens of thousands of rules.
+    Index { family: Family, name: ChainName, index: RuleIndex },
     /// The messages of the rules, in their order.
-    rules: Vec<Box<[u8]>>,
-    index: Option<Rc<RuleIndex>>,
+    Messages(Vec<Box<[u8]>>),
+}
+
+impl KeptChain {
+    fn new(iptables: Option<Family>, name: &str) -> Self {
+        match (iptables, ChainName::parse(name)) {
+            (Some(family), Ok(name)) => Self::Index { family, name, index: RuleIndex::default() },
+            (None, _) | (_, Err(_)) => Self::Messages(Vec::new()),
+        }
+    }
+
+    fn add(&mut self, message: &[u8]) {
+        match self {
+            Self::Index { family, name, index } => index.add(message, read_rule(*family, name, message)),
+            Self::Messages(messages) => messages.push(message.into()),
+        }
+    }
 }
 
 impl TableSnapshot {
-    pub(crate) fn add_chain(&mut self, chain: String) {
-        self.0.entry(chain).or_default();
+    /// A table without chains.
+    pub(super) fn new(table: &TableId) -> Self {
+        let is_of_iptables = IptablesTable::ALL.iter().any(|iptables| iptables.as_str() == table.name.as_str());
+        let iptables = Family::ALL.into_iter().find(|family| is_of_iptables && table.family == (*family).into());
+        Self { iptables, chains: HashMap::new() }
+    }
+
+    pub(super) fn add_chain(&mut self, name: String) {
+        let chain = KeptChain::new(self.iptables, &name);
+        self.chains.entry(name).or_insert(chain);
     }
 
     /// Adds the rule that comes next in its chain.
-    pub(crate) fn add_rule(&mut self, chain: String, message: Box<[u8]>) {
-        self.0.entry(chain).or_default().rules.push(message);
+    pub(super) fn add_rule(&mut self, message: &[u8]) {
+        let Some(name) = listing::read_chain_of_rule(message) else { return };
+        match self.chains.get_mut(&*name) {
+            Some(chain) => chain.add(message),
+            None => {
+                self.add_chain(name.clone().into_owned());
+                self.chains.get_mut(&*name).into_iter().for_each(|chain| chain.add(message));
+            }
+        }
+    }
+
+    /// Ends the listing.
+    #[must_use]
+    pub(super) fn finished(mut self) -> Self {
+        self.chains.values_mut().for_each(|chain| match chain {
+            KeptChain::Index { index, .. } => index.finish(),
+            KeptChain::Messages(_) => {}
+        });
+        self
     }
 
     pub(crate) fn has_chain(&self, chain: &ChainId) -> bool {
-        self.0.contains_key(chain.name.as_str())
+        self.chains.contains_key(chain.name.as_str())
     }
 
-    /// The messages of the rules of a chain, in their order.
-    pub(crate) fn rules(&self, chain: &ChainId) -> impl Iterator<Item = &[u8]> {
-        self.0.get(chain.name.as_str()).into_iter().flat_map(|chain| &chain.rules).map(Box::as_ref)
+    /// The messages of the rules of a chain, in their order; `None` if they are not kept.
+    pub(super) fn rules(&self, chain: &ChainId) -> Option<&[Box<[u8]>]> {
+        match self.chains.get(chain.name.as_str())? {
+            KeptChain::Messages(messages) => Some(messages),
+            KeptChain::Index { .. } => None,
+        }
     }
 
-    /// The index of a chain; `None` if it does not exist.
-    pub(crate) fn index(
-        &mut self,
-        chain: &ChainId,
-        decode: impl Fn(&[u8]) -> Option<NumberedRule>,
-    ) -> Option<Rc<RuleIndex>> {
-        let chain = self.0.get_mut(chain.name.as_str())?;
-        let read = || Rc::new(RuleIndex::of(chain.rules.iter().map(Box::as_ref), decode));
-        Some(Rc::clone(chain.index.get_or_insert_with(read)))
+    /// The index of a chain of iptables; `None` if it does not exist.
+    pub(crate) fn index(&self, chain: &ChainId) -> Option<&RuleIndex> {
+        match self.chains.get(chain.name.as_str())? {
+            KeptChain::Index { index, .. } => Some(index),
+            KeptChain::Messages(_) => None,
+        }
     }
 }
 
-/// The decoded rules of a chain, by their digests: a host with a thousand containers has tens of thousands of rules.
+/// The rules of a chain of iptables, by their digests.
 #[derive(Debug, Default)]
 pub(crate) struct RuleIndex {
     length: usize,
     digester: RuleDigester,
-    /// Each copy of a rule, in the order of the digests, and then of the positions.
+    /// Each copy of a rule; once all are there in the order of the digests, and then of the positions.
     copies: Vec<RuleCopy>,
     /// The messages of rules of unknown kinds.
     undecoded: Vec<Box<[u8]>>,
@@ -159,20 +237,20 @@ impl RuleDigester {
 }
 
 impl RuleIndex {
-    fn of<'a>(messages: impl Iterator<Item = &'a [u8]>, decode: impl Fn(&[u8]) -> Option<NumberedRule>) -> Self {
-        let mut index = Self::default();
-        for (place, message) in messages.enumerate() {
-            index.length = place + 1;
-            match decode(message) {
-                Some((handle, rule)) => {
-                    let digest = index.digester.digest(&rule);
-                    index.copies.push(RuleCopy { digest, place, handle });
-                }
-                None => index.undecoded.push(message.into()),
+    /// Adds the rule that comes next; `None` if it is of an unknown kind.
+    fn add(&mut self, message: &[u8], decoded: Option<NumberedRule>) {
+        match decoded {
+            Some((handle, rule)) => {
+                self.copies.push(RuleCopy { digest: self.digester.digest(&rule), place: self.length, handle });
             }
+            None => self.undecoded.push(message.into()),
         }
-        index.copies.sort_unstable();
-        index
+        self.length += 1;
+    }
+
+    fn finish(&mut self) {
+        self.copies.sort_unstable();
+        self.copies.shrink_to_fit();
     }
 
     /// The copies of a rule in its canonical form.
@@ -226,58 +304,75 @@ mod tests {
         IptablesRule::new(ChainName::fixed("C"), Vec::new(), Target::Jump(to))
     }
 
-    /// A message is the name of the chain that its rule jumps to.
-    fn decode(message: &[u8]) -> Option<NumberedRule> {
-        let number = std::str::from_utf8(message).ok()?.strip_prefix("D-")?.parse().ok()?;
-        Some((100 + number as u64, rule(number)))
+    /// The index of a chain with rules that have different targets, and then some more.
+    fn index(length: usize, more: &[Option<usize>]) -> RuleIndex {
+        let mut index = RuleIndex::default();
+        for number in (0..length).map(Some).chain(more.iter().copied()) {
+            let decoded = number.map(|number| (100 + number as u64, rule(number)));
+            index.add(b"xxx.D-3\0", decoded);
+        }
+        index.finish();
+        index
     }
 
-    fn snapshot(length: usize) -> TableSnapshot {
-        let mut snapshot = TableSnapshot::default();
-        snapshot.add_chain("C".to_owned());
-        (0..length).for_each(|number| snapshot.add_rule("C".to_owned(), format!("D-{number}").into_bytes().into()));
-        snapshot
+    /// Asks for a table in a state, and tells whether it is kept, and whether it had to be read.
+    fn ask(kept: &KeptTables, state: u32) -> (bool, bool) {
+        let mut is_read = false;
+        let table = kept.table(&chain().table, Generation(state), || {
+            is_read = true;
+            Ok::<_, ()>(Some(TableSnapshot::new(&chain().table)))
+        });
+        (table.expect("no error").is_some(), is_read)
     }
 
     #[test]
-    fn a_table_is_kept_until_its_state_changes() {
-        let table = chain().table;
-        let mut snapshots = TableSnapshots::default();
-        assert_eq!(snapshots.state(), None);
-        snapshots.update(Generation(7));
-        snapshots.keep(table.clone(), snapshot(1));
-        snapshots.expire();
-        assert_eq!(snapshots.state(), None);
-        snapshots.update(Generation(7));
-        assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(7)), true));
-        snapshots.update(Generation(8));
-        assert_eq!((snapshots.state(), snapshots.table(&table).is_some()), (Some(Generation(8)), false));
+    fn a_table_is_read_once_for_all_until_its_state_changes() {
+        let kept = KeptTables::default();
+        let other = kept.clone();
+        assert_eq!([ask(&kept, 7), ask(&kept, 7), ask(&other, 7)], [(true, true), (true, false), (true, false)]);
+        assert_eq!(ask(&other, 8), (true, true));
+        assert_eq!(ask(&kept, 7), (false, false), "a later state is kept");
+        assert_eq!(ask(&kept, 8), (true, false));
+    }
+
+    #[test]
+    fn states_are_counted_beyond_the_largest_number() {
+        let kept = KeptTables::default();
+        assert_eq!(
+            [u32::MAX, 1, u32::MAX].map(|state| ask(&kept, state)),
+            [(true, true), (true, true), (false, false)]
+        );
+    }
+
+    #[test]
+    fn what_changes_while_it_is_read_is_not_kept() {
+        let kept = KeptTables::default();
+        for _ in 0..MOST_WASTED {
+            assert!(kept.are_worth_it());
+            let table = kept.table(&chain().table, Generation(7), || Ok::<_, ()>(None));
+            assert!(table.expect("no error").is_none());
+        }
+        assert!(!kept.are_worth_it());
+        let failed = kept.table(&chain().table, Generation(7), || Err("no answer"));
+        assert_eq!(failed.err(), Some("no answer"));
     }
 
     #[test]
     fn tables_are_not_kept_where_they_change_before_they_have_answered_much() {
-        let table = chain().table;
-        let mut snapshots = TableSnapshots::default();
-        let mut list = |state: usize, answers: usize| {
-            snapshots.update(Generation(u32::try_from(state).expect("small")));
-            snapshots.keep(table.clone(), snapshot(1));
-            (0..answers).for_each(|_| assert!(snapshots.table(&table).is_some()));
-            snapshots.is_worth_it()
+        let kept = KeptTables::default();
+        let list = |state: usize, answers: usize| {
+            (0..answers).for_each(|_| assert!(ask(&kept, u32::try_from(state).expect("small")).0));
+            kept.are_worth_it()
         };
         assert!((0..MOST_WASTED).all(|state| list(state, FEW_ANSWERS - 1)), "the last one may still answer more");
         assert!(list(MOST_WASTED - 1, 1), "which it does");
-        assert!((0..MOST_WASTED).all(|state| list(100 + state, 0)));
-        assert!(!list(200, 0));
-        let mut interrupted = TableSnapshots::default();
-        (0..MOST_WASTED).for_each(|_| interrupted.waste());
-        assert!(!interrupted.is_worth_it());
+        assert!((0..MOST_WASTED).all(|state| list(100 + state, 1)));
+        assert!(!list(200, 1));
     }
 
     #[test]
     fn all_copies_of_a_rule_are_found_in_their_order() {
-        let mut snapshot = snapshot(LONG);
-        snapshot.add_rule("C".to_owned(), (*b"D-3").into());
-        let index = snapshot.index(&chain(), decode).expect("a chain");
+        let index = index(LONG, &[Some(3)]);
         let found = index.copies(&[&rule(5), &rule(3), &rule(99), &rule(3)]).expect("all are decoded");
         assert_eq!(found, [(3, (103, rule(3))), (5, (105, rule(5))), (LONG, (103, rule(3)))]);
         assert_eq!(index.length(), LONG + 1);
@@ -285,29 +380,32 @@ mod tests {
 
     #[test]
     fn a_rule_of_an_unknown_kind_hides_those_that_it_may_be() {
-        let mut snapshot = snapshot(LONG);
-        snapshot.add_rule("C".to_owned(), (*b"xxx.D-3\0").into());
-        let index = snapshot.index(&chain(), decode).expect("a chain");
+        let index = index(LONG, &[None]);
         assert_eq!((index.copies(&[&rule(3)]), index.copies(&[&rule(5)]).map(|found| found.len())), (None, Some(1)));
     }
 
     #[test]
     fn an_index_tells_what_exists_unless_a_rule_of_an_unknown_kind_may_be_it() {
-        let mut known = snapshot(2);
-        let index = known.index(&chain(), decode).expect("a chain");
-        assert_eq!((index.holds(&rule(1)), index.holds(&rule(3))), (Some(true), Some(false)));
+        let known = index(2, &[]);
+        assert_eq!((known.holds(&rule(1)), known.holds(&rule(3))), (Some(true), Some(false)));
         let in_words = IptablesRule { target: Target::Raw(vec!["-j".to_owned(), "ODD".to_owned()]), ..rule(3) };
-        assert_eq!(index.holds(&in_words), None, "iptables may spell it otherwise");
-        let mut unknown = snapshot(2);
-        unknown.add_rule("C".to_owned(), (*b"xxx").into());
-        let index = unknown.index(&chain(), decode).expect("a chain");
-        assert_eq!((index.holds(&rule(1)), index.holds(&rule(3))), (Some(true), None));
+        assert_eq!(known.holds(&in_words), None, "iptables may spell it otherwise");
+        let unknown = index(2, &[None]);
+        assert_eq!((unknown.holds(&rule(1)), unknown.holds(&rule(3))), (Some(true), None));
     }
 
     #[test]
-    fn an_empty_chain_is_no_missing_one() {
-        let (snapshot, other) = (snapshot(0), TableId::fixed(TableFamily::Ip, "nat").chain("E"));
-        assert_eq!((snapshot.has_chain(&chain()), snapshot.has_chain(&other)), (true, false));
-        assert_eq!(snapshot.rules(&chain()).count(), 0);
+    fn only_the_rules_of_other_tables_than_those_of_iptables_are_kept_whole() {
+        for (table, is_indexed) in [("nat", true), ("filter", true), ("cni", false)] {
+            let table = TableId::fixed(TableFamily::Ip, table);
+            let mut snapshot = TableSnapshot::new(&table);
+            ["C", "!C"].iter().for_each(|name| snapshot.add_chain((*name).to_owned()));
+            let shown = |name| {
+                let chain = table.chain(name);
+                (snapshot.has_chain(&chain), snapshot.index(&chain).is_some(), snapshot.rules(&chain).is_some())
+            };
+            assert_eq!(shown("C"), (true, is_indexed, !is_indexed), "{table}");
+            assert_eq!([shown("!C"), shown("E")], [(true, false, true), (false, false, false)], "{table}");
+        }
     }
 }

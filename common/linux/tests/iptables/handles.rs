@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use cni_core::family::Family;
 use cni_linux::host::LinuxHost;
+use cni_linux::nftables::KeptTables;
 use cni_model::plan::Ns;
 use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
 use cni_plugin::host::Host as _;
@@ -182,7 +183,7 @@ fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
     on(Flavour::Kept, |host| {
         fill(host);
         let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"net1","type":"firewall"}"#);
-        let mut machine = LinuxHost::new(&request).with_kept_tables();
+        let mut machine = LinuxHost::new(&request).with_kept_tables(KeptTables::default());
         let mut is_missing = |n| {
             let tables = machine.netfilter(Ns::Host).expect("the host's").iptables();
             missing(tables, &accept(host.family, n)).expect("looked").is_some()

@@ -14,6 +14,7 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_kernel::netns::NetnsScope;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
+use cni_linux::nftables::KeptTables;
 use cni_netfilter::iptables::{
     Batch, BatchError, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
 };
@@ -47,7 +48,7 @@ impl FlavourIptables {
             Flavour::Native | Flavour::Kept => {
                 let mut tables = AutoIptables::new().with_path(path);
                 if flavour == Flavour::Kept {
-                    tables.keep_tables();
+                    tables.keep_tables(KeptTables::default());
                 }
                 Self::Native(Box::new(tables))
             }

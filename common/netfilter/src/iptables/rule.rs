@@ -20,6 +20,9 @@ pub enum IptablesTable {
 }
 
 impl IptablesTable {
+    /// All that have a type here.
+    pub const ALL: [Self; 2] = [Self::Nat, Self::Filter];
+
     /// The name of the table.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -116,7 +116,7 @@ fn read_chain(payload: &[u8]) -> Option<ChainInfo> {
 
 fn read_rule(payload: &[u8]) -> Option<RuleInfo> {
     let RawRule { handle: _, comment, expressions } = RawRule::read(payload)?;
-    Some(RuleInfo { comment, expressions: expressions.into_iter().map(|(name, _)| name).collect() })
+    Some(RuleInfo { comment, expressions: expressions.into_iter().map(|(name, _)| name.into_owned()).collect() })
 }
 
 #[cfg(test)]

@@ -93,8 +93,8 @@ pub(super) fn partly_numbered(
     rules: &[&IptablesRule],
 ) -> Result<PartialListing, String> {
     let unknown = || format!("chain {id} holds a rule of an unknown kind");
-    let index = connection.index(id, |payload| read_rule(family, chain, payload));
-    if let Some(index) = index.map_err(|cause| unreadable(id, &cause))? {
+    let table = connection.table(&id.table).map_err(|cause| unreadable(id, &cause))?;
+    if let Some(index) = table.as_ref().and_then(|table| table.index(id)) {
         let rules = index.copies(rules).ok_or_else(unknown)?;
         return Ok(PartialListing { length: index.length(), rules });
     }

@@ -20,7 +20,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered, partly_numbered, text};
 use cni_kernel::netlink::{Cause, RefusedChange};
-use cni_kernel::nftables::xt::{NumberedRule, read_rule};
+use cni_kernel::nftables::xt::NumberedRule;
 use draft::{BatchMessages, MessageDraft, NoMessages};
 
 /// The outcome of reading or changing the tables.
@@ -124,8 +124,12 @@ impl<'a> NativeIptables<'a> {
         for rules in rules.chunk_by(|one, next| one.chain == next.chain) {
             let chain = &rules.first()?.chain;
             let id = chain_id(family, table, chain).ok()?;
-            let index = self.connection.index(&id, |payload| read_rule(family, chain, payload)).ok()??;
-            known &= rules.iter().try_fold(true, |all, rule| Some(all & index.holds(rule)?))?;
+            let kept = self.connection.table(&id.table).ok()??;
+            known &= match kept.index(&id) {
+                Some(index) => rules.iter().try_fold(true, |all, rule| Some(all & index.holds(rule)?))?,
+                None if kept.has_chain(&id) => return None,
+                None => false,
+            };
         }
         Some(known)
     }

@@ -137,7 +137,6 @@ fn of_left(left: &Leftover) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
 
     use super::*;
 
@@ -147,7 +146,7 @@ mod tests {
         let at = cni_plugin::owner::parse(&mut at.into_iter()).expect("an attachment");
         Attached {
             cached: Cached::of_record(at, []),
-            file: crate::result_cache::CacheFile::of_test(Err(io::Error::other("there is none"))),
+            file: crate::result_cache::CacheFile::of_test(),
             life: Life::Alive,
             outcome,
         }

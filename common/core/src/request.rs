@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -55,7 +56,7 @@ impl Command {
 
 /// The environment of the process: its variables whose names begin with `CNI_`. One with an empty value counts as unset.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(BTreeMap<String, Value>);
+pub struct Environment(Arc<BTreeMap<String, Value>>);
 
 /// The value of a variable. In its text, bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl Environment {
                 .starts_with(b"CNI_")
                 .then(|| (text(name), Value { text: text(bytes.clone()), bytes }))
         };
-        Self(variables.into_iter().filter_map(variable).collect())
+        Self(Arc::new(variables.into_iter().filter_map(variable).collect()))
     }
 
     /// The value of a variable, if it has one.
@@ -162,7 +163,8 @@ impl Call {
         let command = self.command.map_err(|command| RequestError::UnknownCommand { command })?;
         let VersionKey { cni_version } = config.decode().map_err(|problem| RequestError::Version { problem })?;
         let version = gate(command, &cni_version, supported)?;
-        Ok(Request { command, network, ids: self.attachment, version, config, stdin, environment: self.environment })
+        let (ids, environment, config, stdin) = (self.attachment, self.environment, config.into(), stdin.into());
+        Ok(Request { command, network, ids, version, config, stdin, environment })
     }
 }
 
@@ -188,7 +190,7 @@ fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<V
     }
 }
 
-/// A valid call: what to do, to which attachment, under which configuration.
+/// A valid call: what to do, to which attachment, under which configuration. A clone shares the texts.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The command.
@@ -198,8 +200,8 @@ pub struct Request {
     /// The version of the configuration, in which the result is printed.
     pub version: Version,
     ids: Option<(ContainerId, IfName)>,
-    config: Json,
-    stdin: Vec<u8>,
+    config: Arc<Json>,
+    stdin: Arc<Vec<u8>>,
     environment: Environment,
 }
 
@@ -242,7 +244,7 @@ impl Request {
     #[must_use]
     pub fn without_netns(&self) -> Self {
         let mut request = self.clone();
-        request.environment.0.remove("CNI_NETNS");
+        Arc::make_mut(&mut request.environment.0).remove("CNI_NETNS");
         request
     }
 
@@ -251,7 +253,7 @@ impl Request {
     pub fn with_netns(&self, path: &str) -> Self {
         let mut request = self.clone();
         let value = Value { text: path.to_owned(), bytes: path.into() };
-        request.environment.0.insert("CNI_NETNS".to_owned(), value);
+        Arc::make_mut(&mut request.environment.0).insert("CNI_NETNS".to_owned(), value);
         request
     }
 

@@ -183,12 +183,12 @@ impl Cached {
         self.request(&config, plugin)
     }
 
-    /// The request that a plugin would get. Its command is ADD, which every version of the configuration allows.
+    /// The request that a plugin would get.
     ///
     /// # Errors
     /// As [`Call::with_config`].
     pub fn request(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
-        self.request_of("ADD", config, plugin, NO_FOLDER)
+        config.request(self.call()?, plugin)
     }
 
     /// The request that a plugin would get for CHECK, with the folders in which it looks for the IPAM plugin.
@@ -214,6 +214,18 @@ impl Cached {
         plugin: &dyn Plugin,
         folders: &str,
     ) -> Result<Request, Error> {
+        config.request(self.call_of(command, folders)?, plugin)
+    }
+
+    /// The call that every plugin of the list would get. Its command is ADD, which every version of the configuration allows.
+    ///
+    /// # Errors
+    /// As [`Call::parse`].
+    pub fn call(&self) -> Result<Call, Error> {
+        self.call_of("ADD", NO_FOLDER)
+    }
+
+    fn call_of(&self, command: &str, folders: &str) -> Result<Call, Error> {
         let environment = [
             ("CNI_CONTAINERID", self.at.container.as_str()),
             ("CNI_IFNAME", self.at.ifname.as_str()),
@@ -222,7 +234,7 @@ impl Cached {
             ("CNI_PATH", folders),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Call::parse(command, Environment::new(environment))?.with_config(config.input(), plugin.versions())
+        Call::parse(command, Environment::new(environment))
     }
 }
 
@@ -245,6 +257,14 @@ impl PluginConfig {
         let own = ["name", "cniVersion", "prevResult"].into_iter();
         keys.extend(own.filter_map(|key| Some((key.to_owned(), self.keys.get(key)?.clone()))));
         Ok(Self { result: self.result.clone(), ..Self::new(kind, keys) })
+    }
+
+    /// The request of a call with this configuration.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`].
+    pub fn request(&self, call: Call, plugin: &dyn Plugin) -> Result<Request, Error> {
+        call.with_config(self.input(), plugin.versions())
     }
 
     /// What the plugin reads.

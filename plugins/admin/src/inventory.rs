@@ -167,14 +167,15 @@ impl Inventory {
         }
         let judged = Judge::new().and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
-            if depth == Depth::Rules {
-                examine(&mut found.attached, tables);
-            }
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             found.look_for_others(scope, &mut judge)
         });
         if let Err(error) = judged {
             found.unknown.push(error_line(&error));
+        }
+        // Last, since the tables are being read meanwhile.
+        if depth == Depth::Rules {
+            examine(&mut found.attached, tables);
         }
         found
     }

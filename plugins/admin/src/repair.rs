@@ -222,12 +222,8 @@ impl Tools {
         }
     }
 
-    /// Works on some attachments, with the request of one of them. A host on which something has failed is not used again.
-    fn work(
-        &self,
-        request: &Request,
-        work: impl FnOnce(&mut LinuxHost) -> Vec<RepairOutcome>,
-    ) -> Result<Vec<RepairOutcome>, Error> {
+    /// Works on some attachments, with the request of one of them, or another one. A host on which something has failed is not used again.
+    fn work(&self, request: &Request, work: impl FnOnce(&mut LinuxHost) -> Vec<RepairOutcome>) -> Vec<RepairOutcome> {
         let mut host = match self.host.take() {
             Some(mut host) => {
                 host.begin_request(request);
@@ -239,15 +235,15 @@ impl Tools {
         // Nothing of an attachment is kept.
         host.end_request();
         self.host.set((!outcomes.iter().any(RepairOutcome::is_failure)).then_some(host));
-        Ok(outcomes)
+        outcomes
     }
 }
 
 /// What is missing of an attachment. Nothing is changed.
 pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcome {
-    let examined = Case::new(cached, file, &tools.calls).and_then(|case| {
+    let examined = Case::new(cached, file, &tools.calls).map(|case| {
         let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::reported)];
-        Ok(tools.work(case.request(), look)?)
+        tools.work(case.request(), look)
     });
     examined.map_or_else(|outcome| outcome, |mut outcomes| outcomes.pop().unwrap_or(RepairOutcome::Complete))
 }
@@ -276,17 +272,9 @@ fn repair(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
 }
 
 fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
-    let cases: Vec<_> = group.iter().map(|(cached, file)| Case::new(cached, file, &tools.calls)).collect();
-    let sound: Vec<&Case<'_>> = cases.iter().flatten().collect();
-    let repaired = match sound.first() {
-        Some(first) => tools.work(first.request(), |host| repair_together(&sound, host)),
-        None => Ok(Vec::new()),
-    };
-    match repaired {
-        Ok(repaired) => {
-            let mut repaired = repaired.into_iter();
-            cases.into_iter().filter_map(|case| case.map_or_else(Some, |_| repaired.next())).collect()
-        }
+    let repair = |host: &mut LinuxHost| repair_together(group, &tools.calls, host);
+    match neutral_request() {
+        Ok(request) => tools.work(&request, repair),
         Err(error) if group.len() == 1 => vec![error.into()],
         Err(_) => group.chunks(1).flat_map(|one| apply(one, tools)).collect(),
     }

@@ -43,7 +43,7 @@ pub fn plugin(name: &str) -> Option<&'static dyn Plugin> {
     let is_of = |plugin: &&dyn Plugin| {
         name.strip_prefix(plugin.kind()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    PLUGINS.into_iter().filter(is_of).max_by_key(|plugin| plugin.kind().len())
+    PLUGINS.iter().copied().filter(is_of).max_by_key(|plugin| plugin.kind().len())
 }
 
 /// Calls a delegate. It takes no locks of attachments: those belong to the whole process, and a delegate works under those

@@ -205,6 +205,7 @@ pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage
 /// A message about the link of an index in the namespace of a number.
 pub(super) fn question_about_index(index: u32, netns: i32) -> LinkMessage {
     let mut question = link_message(index);
+    question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     question.attributes.push(target_netns(netns));
     question
 }

@@ -134,6 +134,13 @@ impl Nftables for NetlinkNftables {
         }
     }
 
+    fn kept(&mut self, rules: &[&NftRule]) -> bool {
+        rules.iter().all(|rule| {
+            let table = self.connection.table(&rule.chain.table).ok().flatten();
+            table.is_some_and(|table| table.certainly_has(rule))
+        })
+    }
+
     fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
         let found = self.select(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
         // They are about to be deleted.

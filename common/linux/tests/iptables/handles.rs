@@ -10,7 +10,7 @@ use cni_core::family::Family;
 use cni_linux::host::LinuxHost;
 use cni_linux::nftables::KeptTables;
 use cni_model::plan::Ns;
-use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
+use cni_netfilter::iptables::{IptablesRuleset, IptablesTable, ensure, missing, remove};
 use cni_plugin::host::Host as _;
 use proptest::prelude::*;
 
@@ -183,7 +183,9 @@ fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
     on(Flavour::Kept, |host| {
         fill(host);
         let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"net1","type":"firewall"}"#);
-        let mut machine = LinuxHost::new(&request).with_kept_tables(KeptTables::default());
+        let tables = KeptTables::default();
+        tables.read_ahead(IptablesTable::ALL.map(|table| (host.family, table)));
+        let mut machine = LinuxHost::new(&request).with_kept_tables(tables);
         let mut is_missing = |n| {
             let tables = machine.netfilter(Ns::Host).expect("the host's").iptables();
             missing(tables, &accept(host.family, n)).expect("looked").is_some()

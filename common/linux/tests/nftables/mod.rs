@@ -2,6 +2,7 @@
 
 mod handles;
 mod host;
+mod kept;
 mod sets;
 mod wanted;
 

@@ -41,7 +41,7 @@ impl ListedRule {
     }
 
     /// The text of the rule in a listing of a table of a family; `None` for a rule with a part that has no type here.
-    pub(super) fn text(&self, family: TableFamily) -> Option<RuleText> {
+    pub fn text(&self, family: TableFamily) -> Option<RuleText> {
         let parts = self.expressions.as_deref()?;
         Some(RuleText { comment: self.comment.clone(), parts: render::text(family, parts) })
     }
@@ -82,14 +82,14 @@ fn is_same(one: &Expression, other: &Expression) -> bool {
 
 /// A rule as it reads in a listing of its chain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RuleText {
+pub struct RuleText {
     comment: Option<String>,
     parts: String,
 }
 
 impl RuleText {
     /// The text of a new rule in a listing.
-    pub(super) fn of(rule: &NftRule) -> Self {
+    pub fn of(rule: &NftRule) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         Self { comment, parts: render::text(rule.chain.table.family, &rule.expressions) }
     }

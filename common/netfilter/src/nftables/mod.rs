@@ -27,7 +27,7 @@ pub use change::{
 };
 pub use ensure::{ensure, undo};
 pub use error::{BoxError, NftablesError, TransactionError};
-pub use listed::ListedRule;
+pub use listed::{ListedRule, RuleText};
 pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};
 pub use object::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, TableFamily, TableId};

@@ -19,10 +19,11 @@ use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
-use crate::cache::Cached;
+use crate::cache::{Cached, PluginConfig};
 use crate::calls::can_work_on;
 use crate::delegates::resolved;
 use crate::life::{has_interface, has_mac, has_signs};
@@ -76,11 +77,9 @@ impl<'a> Case<'a> {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
         let cached = resolved(cached)?;
-        let mut ours = Vec::new();
-        for config in &cached.plugins {
-            if let Some(plugin) = cni_builtin::plugin(&config.kind) {
-                ours.push(Ours { plugin, request: cached.request(config, plugin)? });
-            }
+        let (call, mut ours) = (cached.call()?, Vec::new());
+        for (plugin, config) in makers(&cached) {
+            ours.push(Ours { plugin, request: config.request(call.clone(), plugin)? });
         }
         let mut rest = ours.into_iter();
         let first = rest.next().ok_or(RepairOutcome::Complete)?;
@@ -218,6 +217,16 @@ impl<'a> Case<'a> {
     fn find_deletion_by_others(&self) -> Option<String> {
         self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
     }
+}
+
+/// The plugins that this binary contains, without those that make nothing which could be missing, unless there are no others.
+fn makers(cached: &Cached) -> Vec<(&'static dyn Plugin, &PluginConfig)> {
+    let ours = cached.plugins.iter().filter_map(|config| Some((cni_builtin::plugin(&config.kind)?, config)));
+    let (mut makers, others): (Vec<_>, Vec<_>) = ours.partition(|(plugin, _)| plugin.share() != Share::Nothing);
+    if makers.is_empty() {
+        makers.extend(others.into_iter().next());
+    }
+    makers
 }
 
 /// Whether the attachment is recorded, and its interface in its namespace.

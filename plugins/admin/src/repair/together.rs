@@ -3,6 +3,8 @@
 //! For every change of a table the kernel checks all of it, so to put back the rules of one container after the other takes a
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
+use std::cell::RefCell;
+
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_model::plan::Plan;
@@ -13,31 +15,47 @@ use cni_plugin::missing::MissingPart;
 use super::case::{Case, Missing, RuleDeletions};
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
+use crate::cache::Cached;
+use crate::plugin_calls::WatchedCalls;
+use crate::result_cache::CacheFile;
 
 /// So many attachments are repaired together: a DEL of the first of them may have to wait for the last.
-pub const MOST: usize = 256;
+pub const MOST: usize = 512;
 
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
-pub fn repair_together(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<RepairOutcome> {
-    let found = find_all(cases, host);
-    let joined = Joined::make(found.iter().flatten(), host);
+pub fn repair_together(
+    attachments: &[(Cached, &CacheFile)],
+    calls: &RefCell<WatchedCalls>,
+    host: &mut LinuxHost,
+) -> Vec<RepairOutcome> {
+    let found = find_all(attachments, calls, host);
+    let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
     let mut flows = Vec::new();
-    let finish = |(case, found): (&&Case<'_>, Result<Missing, RepairOutcome>)| {
-        found.map_or_else(|outcome| outcome, |missing| finish(case, missing, joined, &mut flows, host))
+    let finish = |found: Result<(Case<'_>, Missing), RepairOutcome>| {
+        found.map_or_else(|outcome| outcome, |(case, missing)| finish(&case, missing, joined, &mut flows, host))
     };
-    let outcomes = cases.iter().zip(found).map(finish).collect();
+    let outcomes = found.into_iter().map(finish).collect();
     if !flows.is_empty() {
         host.forget_flows(&flows);
     }
     outcomes
 }
 
-/// What is missing of each. Where something is missing of one, it is expected of the next.
-fn find_all(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<Result<Missing, RepairOutcome>> {
-    let mut found: Vec<Result<Missing, RepairOutcome>> = Vec::with_capacity(cases.len());
-    for case in cases {
-        let is_expected = found.last().is_some_and(Result::is_ok);
-        found.push(case.find_locked(is_expected, host));
+/// What is missing of each. Where something is missing of one, it is expected of the next. Nothing is kept of an attachment that
+/// misses nothing: nearly all do.
+fn find_all<'a>(
+    attachments: &'a [(Cached, &CacheFile)],
+    calls: &'a RefCell<WatchedCalls>,
+    host: &mut LinuxHost,
+) -> Vec<Result<(Case<'a>, Missing), RepairOutcome>> {
+    let (mut found, mut is_expected) = (Vec::with_capacity(attachments.len()), false);
+    for (cached, file) in attachments {
+        let one = Case::new(cached, file, calls).and_then(|case| {
+            let missing = case.find_locked(is_expected, host);
+            is_expected = missing.is_ok();
+            Ok((case, missing?))
+        });
+        found.push(one);
     }
     found
 }

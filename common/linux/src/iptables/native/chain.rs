@@ -112,6 +112,6 @@ pub(super) fn text(rule: &IptablesRule) -> String {
     rule.canonical().specification()
 }
 
-fn unreadable(id: &ChainId, cause: &Cause) -> String {
+pub(super) fn unreadable(id: &ChainId, cause: &Cause) -> String {
     format!("chain {id} cannot be read: {cause}")
 }

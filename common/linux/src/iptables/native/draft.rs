@@ -9,7 +9,7 @@ use cni_netfilter::nftables::{ChainId, TableFamily};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttribute, RuleMessage};
 
-use super::chain::{builtin, chain_id, exists, is_builtin};
+use super::chain::{builtin, chain_id, exists, is_builtin, unreadable};
 use super::view::ChainView;
 use crate::nftables::connection::NftConnection;
 use cni_kernel::nftables::instruction::{be32, nested};
@@ -105,6 +105,8 @@ impl<'a> MessageDraft<'a> {
                 }
                 None => Err(NoMessages::Unfit(format!("-C {}", rule.specification()))),
             },
+            // The kernel would read the whole batch before it refuses it.
+            BatchLine::CreateChain(chain) if self.is_kept(chain)? => Err(NoMessages::Unfit(format!("-N {chain}"))),
             BatchLine::CreateChain(chain) => {
                 self.creations.push((self.changes.len(), chain.clone()));
                 self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
@@ -128,6 +130,14 @@ impl<'a> MessageDraft<'a> {
                 None => Err(NoMessages::Unfit(format!("-D {}", rule.specification()))),
             },
         }
+    }
+
+    /// Whether a chain that the batch does not delete is in a kept table.
+    fn is_kept(&mut self, chain: &ChainName) -> Result<bool, NoMessages> {
+        let id = self.id(chain)?;
+        let table = self.connection.table(&id.table).map_err(|cause| NoMessages::Fallback(unreadable(&id, &cause)))?;
+        let deletes = |line: &BatchLine| matches!(line, BatchLine::DeleteChain(other) if other == chain);
+        Ok(table.is_some_and(|table| table.has_chain(&id)) && !self.lines.iter().any(deletes))
     }
 
     fn id(&self, chain: &ChainName) -> Result<ChainId, NoMessages> {

@@ -144,7 +144,11 @@ impl<'a> NativeIptables<'a> {
             };
             let messages = match MessageDraft::new(self.connection, batch) {
                 Ok(draft) => draft.into_messages(),
-                Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
+                Err(NoMessages::Unfit(line)) => {
+                    // The next attempt must not rely on what was kept.
+                    self.connection.expire();
+                    return Native::Done(BatchOutcome::Refused(line));
+                }
                 Err(NoMessages::Fallback(reason)) => return Native::Fallback(reason),
             };
             if messages.changes.is_empty() {

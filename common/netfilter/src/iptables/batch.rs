@@ -35,9 +35,12 @@ impl BatchLine {
         }
     }
 
-    /// Whether the line makes or empties a chain.
-    pub fn fills(&self, chain: &ChainName) -> bool {
-        matches!(self, Self::CreateChain(own) | Self::EmptyChain(own) if own == chain)
+    /// The chain that the line makes or empties.
+    pub const fn filled_chain(&self) -> Option<&ChainName> {
+        match self {
+            Self::CreateChain(chain) | Self::EmptyChain(chain) => Some(chain),
+            Self::Require(_) | Self::DeleteChain(_) | Self::Insert(_) | Self::Append(_) | Self::Delete(_) => None,
+        }
     }
 
     fn text(&self) -> String {

@@ -141,7 +141,7 @@ impl<'a> BatchDraft<'a> {
         let mut draft = Self::new(want);
         draft.ops.extend(want.shared.iter().map(|shared| BatchLine::Require(shared.rule.clone())));
         if !want.chains.is_empty() {
-            if !want.rules.iter().all(|rule| leads_to_one(rule, &want.chains)) {
+            if !lead_to_own(want) {
                 return Ok(None);
             }
             want.chains.iter().for_each(|chain| draft.create(chain));
@@ -302,10 +302,14 @@ impl<'a> BatchDraft<'a> {
         let Self { want, created, mut added, replaced, .. } = self;
         let restored: HashSet<&IptablesRule> = replaced.iter().flat_map(|replaced| &replaced.rules).collect();
         added.retain(|rule| !restored.contains(&rule.canonical()));
-        let chains = created.iter().map(|chain| {
-            let mut parents: Vec<_> = want.rules.iter().map(|rule| rule.chain.clone()).collect();
-            parents.dedup();
-            OwnedChainRef { name: chain.name.clone(), parents, jumps: JumpRemoval::Listed }
+        // Each once: the rules of many attachments are in few chains.
+        let mut seen = HashSet::new();
+        let parents: Vec<_> = want.rules.iter().map(|rule| &rule.chain).filter(|chain| seen.insert(*chain)).collect();
+        let parents = || parents.iter().map(|chain| (*chain).clone()).collect();
+        let chains = created.iter().map(|chain| OwnedChainRef {
+            name: chain.name.clone(),
+            parents: parents(),
+            jumps: JumpRemoval::Listed,
         });
         let removal =
             IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added };
@@ -326,8 +330,10 @@ pub(super) fn out_of_order<'a>(
     Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 
-fn leads_to_one<'a>(rule: &IptablesRule, chains: impl IntoIterator<Item = &'a OwnedChain>) -> bool {
-    chains.into_iter().any(|chain| rule.jumps_to(&chain.name))
+/// Whether every rule of the attachment jumps to one of its chains.
+fn lead_to_own(want: &IptablesRuleset) -> bool {
+    let own: HashSet<&ChainName> = want.chains.iter().map(|chain| &chain.name).collect();
+    want.rules.iter().all(|rule| matches!(&rule.target, Target::Jump(to) if own.contains(to)))
 }
 
 /// Whether requiring the shared rules proves that the shared chains exist: each contains a rule or is the target of

@@ -1,6 +1,6 @@
 //! Translates the lines of a batch into netlink messages, if what exists allows it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -26,6 +26,8 @@ pub(super) struct MessageDraft<'a> {
     table: IptablesTable,
     connection: &'a mut NftConnection,
     lines: &'a [BatchLine],
+    /// The chains that the batch makes or empties.
+    filled: HashSet<&'a ChainName>,
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
@@ -72,6 +74,7 @@ impl<'a> MessageDraft<'a> {
             table: *table,
             connection,
             lines: ops,
+            filled: ops.iter().filter_map(BatchLine::filled_chain).collect(),
             seen,
             builtin,
             foundation: Vec::new(),
@@ -147,11 +150,10 @@ impl<'a> MessageDraft<'a> {
     /// The known rules of a chain.
     fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
         let id = self.id(chain)?;
-        let Self { family, lines, seen, .. } = self;
+        let Self { family, lines, filled, seen, .. } = self;
         let new = || {
             let wanted = lines.iter().filter_map(BatchLine::existing_rule).filter(|rule| rule.chain == *chain);
-            let is_own = lines.iter().any(|line| line.fills(chain));
-            ChainView::new(*family, chain.clone(), id, wanted.cloned().collect(), is_own)
+            ChainView::new(*family, chain.clone(), id, wanted.cloned().collect(), filled.contains(chain))
         };
         Ok(seen.entry(chain.clone()).or_insert_with(new))
     }

@@ -137,7 +137,6 @@ fn of_left(left: &Leftover) -> Finding {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     /// An attachment for tests that look only at its outcome.

@@ -152,7 +152,13 @@ crates_with_examples() {
     done
 }
 
-# Runs all tests of the workspace. Those on another kernel use one core for minutes, so they run beside the others. Most tests wait for
+# Builds all tests of the workspace, and writes down which program is which.
+build_tests() {
+    say "unit tests, kernel tests, conformance: the build"
+    cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
+}
+
+# Runs all tests of the workspace, which build_tests has built. Those on another kernel use one core for minutes, so they run beside the others. Most tests wait for
 # the kernel half of their time, so twice as many run at once as there are cores.
 run_tests() {
     local kernel=other_kernel rest examples result=0
@@ -160,7 +166,6 @@ run_tests() {
     mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 |
         jq -r --arg kernel $kernel '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel) | "--test", .name')
     say "unit tests, kernel tests, conformance"
-    cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
     beside $kernel run_program $kernel
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
     RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))} \
@@ -183,6 +188,7 @@ whole() {
     check_sources
     check_scripts
     check_crates
+    build_tests
     say "the binary (built in the background)"
     await binary
     local binary bin_dir=$TARGET/cni-bin

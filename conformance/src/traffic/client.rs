@@ -1,10 +1,12 @@
 //! Clients of the echo servers.
 //!
-//! A TCP client connects once; a UDP client sends again until it is answered, since the first
-//! datagram may be lost while the kernel looks for the neighbour's address.
+//! A TCP client connects once, and a UDP client sends again until it is answered, since the first datagram may be lost while the
+//! kernel looks for the neighbour's address. On a loaded machine a neighbour may answer so late that the host counts as unreachable,
+//! so both ask again then.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::Transport;
@@ -31,9 +33,18 @@ pub fn ask_within(
     server: SocketAddr,
     time: Duration,
 ) -> io::Result<SocketAddr> {
-    let answer = from.run(|| match transport {
+    let started = Instant::now();
+    let once = || match transport {
         Transport::Tcp => ask_tcp(server, time),
         Transport::Udp => ask_udp(server, time),
+    };
+    let answer = from.run(|| {
+        loop {
+            match once() {
+                Err(error) if error.kind() == ErrorKind::HostUnreachable && started.elapsed() < time => sleep(RESEND),
+                done => break done,
+            }
+        }
     })?;
     answer.parse().map_err(|_| io::Error::new(ErrorKind::InvalidData, format!("{server} answered {answer:?}")))
 }

@@ -93,7 +93,7 @@ impl Netns {
         // SAFETY: this request has no argument, and the kernel checks the descriptor.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_NSTYPE as _) } {
             libc::CLONE_NEWNET => Ok(()),
-            // The kernel is older than 4.11, or it is none.
+            // The kernel is older than 4.11, or the file is not a network namespace.
             _ => self.inside(|| ()),
         }
     }

@@ -202,8 +202,8 @@ impl LinuxHost {
         self
     }
 
-    /// Makes a host that only looks, at many containers one after the other: what it sees in one request is of one state of the
-    /// tables that are kept, and a container's namespace is opened, but entered only where something is asked about it.
+    /// Makes a host that only looks, at many containers one after the other. It asks once in each request for the state of kept tables,
+    /// and enters a container's namespace only where something is asked about it.
     #[must_use]
     pub fn only_looking(mut self) -> Self {
         self.use_of_host = UseOfHost::Looks;

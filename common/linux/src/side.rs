@@ -21,7 +21,7 @@ pub(crate) struct Side {
     tables: TableState,
 }
 
-/// How long a state of kept tables is believed in.
+/// How long a known state of kept tables is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TableState {
     /// For one decision.
@@ -64,7 +64,8 @@ impl Side {
         self.tables = TableState::OfRequest;
     }
 
-    /// The packet filter for one decision, which refers to one state of kept tables: the current one.
+    /// The packet filter for one decision, which refers to the current state of kept tables, or, on a side that only looks, for a whole
+    /// request.
     pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
         if self.tables == TableState::OfDecision {
             self.netfilter.expire();

@@ -309,7 +309,8 @@ impl Attached {
     pub fn examine(&mut self, tools: &repair::Tools) {
         if self.life == Life::Alive {
             let outcome = repair::examine(&self.cached, &self.file, tools);
-            let is_lost = matches!(outcome, RepairOutcome::Gone(_));
+            // Without its file the runtime has deleted it meanwhile.
+            let is_lost = matches!(outcome, RepairOutcome::Gone(_)) && !matches!(self.file.is_current(), Ok(false));
             self.outcome = if is_lost { RepairOutcome::Skipped(LIVES_ON.to_owned()) } else { outcome };
         }
     }

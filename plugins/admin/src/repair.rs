@@ -222,7 +222,7 @@ impl Tools {
         }
     }
 
-    /// Works on some attachments, with the request of one of them, or another one. A host on which something has failed is not used again.
+    /// Works on some attachments; `request` serves for delegation only. A host on which something has failed is not used again.
     fn work(&self, request: &Request, work: impl FnOnce(&mut LinuxHost) -> Vec<RepairOutcome>) -> Vec<RepairOutcome> {
         let mut host = match self.host.take() {
             Some(mut host) => {
@@ -276,6 +276,7 @@ fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
     match neutral_request() {
         Ok(request) => tools.work(&request, repair),
         Err(error) if group.len() == 1 => vec![error.into()],
+        // An error has no copy: it is made once for each attachment.
         Err(_) => group.chunks(1).flat_map(|one| apply(one, tools)).collect(),
     }
 }

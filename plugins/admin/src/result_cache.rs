@@ -1,6 +1,6 @@
 //! The files in which libcni remembers its attachments, one for each, in the order in which they were made.
 //!
-//! Their content is read elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
+//! Their content is parsed elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
 use std::fs::{self, Metadata};
 use std::hash::{BuildHasher as _, RandomState};

@@ -4,8 +4,8 @@
 //! with the square of their number. The kernel numbers the states of nf_tables. What was read of the current state
 //! answers all questions until the number changes.
 //!
-//! Of the rules of iptables only digests are kept, which answer whether a rule exists, and where: the messages of 1500 containers
-//! take 11 MB. Several threads keep the same tables, and each table is read by the first that needs it.
+//! Of the rules of iptables that can be decoded only digests are kept, which answer whether a rule exists, and where: the messages of
+//! 1500 containers take 11 MB. Several threads keep the same tables, and each table is read by the first that needs it.
 //!
 //! Where others change something all the time, every question would be a listing of everything: with 1000 containers,
 //! minutes in place of a second. So tables are kept only as long as that saves work.
@@ -35,8 +35,17 @@ const MOST_WASTED: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct KeptTables(Arc<Mutex<TableSnapshots>>);
 
-/// A table that is kept, or `None` before it is read. Its lock is held while it is read.
-type Slot = Arc<Mutex<Option<Arc<TableSnapshot>>>>;
+/// A table in one state. Its lock is held while it is read.
+type Slot = Arc<Mutex<KeptTable>>;
+
+#[derive(Debug, Default)]
+enum KeptTable {
+    #[default]
+    Unread,
+    /// Something changed while it was read, so nobody reads it again in this state.
+    Changed,
+    Read(Arc<TableSnapshot>),
+}
 
 impl KeptTables {
     /// Whether keeping tables saves work.
@@ -44,8 +53,8 @@ impl KeptTables {
         locked(&self.0).is_worth_it()
     }
 
-    /// A table in a state. Unless it is kept, `read` reads it, and returns `None` if something changes meanwhile. `None` if
-    /// that happens, or if others keep the tables of a later state by now.
+    /// Returns a table in a state; `None` if something changed while it was read, or if a later state is kept by now. Calls `read` if
+    /// the table has not been read, which returns `None` if something changes meanwhile.
     ///
     /// # Errors
     /// Those of `read`.
@@ -57,13 +66,13 @@ impl KeptTables {
     ) -> Result<Option<Arc<TableSnapshot>>, E> {
         let Some(slot) = locked(&self.0).slot(table, state) else { return Ok(None) };
         let mut kept = locked(&slot);
-        if kept.is_none() {
-            *kept = read()?.map(Arc::new);
-            if kept.is_none() {
-                locked(&self.0).waste();
-            }
+        if let KeptTable::Unread = *kept {
+            *kept = read()?.map_or(KeptTable::Changed, |table| KeptTable::Read(Arc::new(table)));
         }
-        Ok(kept.clone())
+        Ok(match &*kept {
+            KeptTable::Read(table) => Some(Arc::clone(table)),
+            KeptTable::Unread | KeptTable::Changed => None,
+        })
     }
 }
 
@@ -78,7 +87,7 @@ struct TableSnapshots {
     /// The state that the tables were in.
     state: Option<Generation>,
     tables: HashMap<TableId, Slot>,
-    /// How many questions these tables have answered.
+    /// How many questions were asked about these tables.
     answers: usize,
     /// How many listings in a row were wasted.
     wasted: usize,
@@ -101,11 +110,6 @@ impl TableSnapshots {
         }
         self.answers += 1;
         Some(Arc::clone(self.tables.entry(table.clone()).or_default()))
-    }
-
-    /// A listing was of no use: something changed while it was read.
-    const fn waste(&mut self) {
-        self.wasted += 1;
     }
 
     /// Whether keeping tables saves work.
@@ -257,7 +261,7 @@ impl RuleDigester {
 }
 
 impl RuleIndex {
-    /// Adds the rule that comes next; `None` if it is of an unknown kind.
+    /// Adds the rule that comes next; `decoded` is `None` for a rule of an unknown kind.
     fn add(&mut self, message: &[u8], decoded: Option<NumberedRule>) {
         match decoded {
             Some((handle, rule)) => {
@@ -366,14 +370,16 @@ mod tests {
     #[test]
     fn what_changes_while_it_is_read_is_not_kept() {
         let kept = KeptTables::default();
-        for _ in 0..MOST_WASTED {
+        for state in 0..=u32::try_from(MOST_WASTED).expect("small") {
             assert!(kept.are_worth_it());
-            let table = kept.table(&chain().table, Generation(7), || Ok::<_, ()>(None));
+            let table = kept.table(&chain().table, Generation(state), || Ok::<_, ()>(None));
             assert!(table.expect("no error").is_none());
+            assert_eq!(ask(&kept, state), (false, false), "one thread has tried it for all");
         }
         assert!(!kept.are_worth_it());
-        let failed = kept.table(&chain().table, Generation(7), || Err("no answer"));
+        let failed = kept.table(&chain().table, Generation(70), || Err("no answer"));
         assert_eq!(failed.err(), Some("no answer"));
+        assert_eq!(ask(&kept, 70), (true, true));
     }
 
     #[test]

@@ -219,7 +219,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The plugins that this binary contains, without those that make nothing which could be missing, unless there are no others.
+/// The plugins of the list that this binary contains and that make something. If none does, the first that it contains, whose request
+/// the host is opened with.
 fn makers(cached: &Cached) -> Vec<(&'static dyn Plugin, &PluginConfig)> {
     let ours = cached.plugins.iter().filter_map(|config| Some((cni_builtin::plugin(&config.kind)?, config)));
     let (mut makers, others): (Vec<_>, Vec<_>) = ours.partition(|(plugin, _)| plugin.share() != Share::Nothing);

@@ -19,8 +19,11 @@ use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
 
-/// So many attachments are repaired together: a DEL of the first of them may have to wait for the last.
+/// So many attachments are repaired together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 512;
+
+/// So many where each is repaired by itself, which takes some ten milliseconds beside a thousand others. They wait for ten seconds.
+const FEW: usize = 64;
 
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
 pub fn repair_together(
@@ -30,6 +33,14 @@ pub fn repair_together(
 ) -> Vec<RepairOutcome> {
     let found = find_all(attachments, calls, host);
     let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
+    if joined == Joined::Refused && attachments.len() > FEW {
+        let few = |few| {
+            // Gives back the locks.
+            host.end_request();
+            repair_together(few, calls, host)
+        };
+        return attachments.chunks(FEW).flat_map(few).collect();
+    }
     let mut flows = Vec::new();
     let finish = |found: Result<(Case<'_>, Missing), RepairOutcome>| {
         found.map_or_else(|outcome| outcome, |(case, missing)| finish(&case, missing, joined, &mut flows, host))
@@ -41,8 +52,8 @@ pub fn repair_together(
     outcomes
 }
 
-/// What is missing of each. Where something is missing of one, it is expected of the next. Nothing is kept of an attachment that
-/// misses nothing: nearly all do.
+/// What is missing of each. Where something is missing of one, it is expected of the next. Of a complete attachment nothing is kept,
+/// since nearly all are complete.
 fn find_all<'a>(
     attachments: &'a [(Cached, &CacheFile)],
     calls: &'a RefCell<WatchedCalls>,
@@ -64,8 +75,10 @@ fn find_all<'a>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     Made,
-    /// Each attachment's are made with the rest of its plan.
-    Not,
+    /// Fewer than two attachments need any: they are made with the rest of the plan.
+    Needless,
+    /// So each attachment's are made with the rest of its plan.
+    Refused,
 }
 
 impl Joined {
@@ -73,7 +86,7 @@ impl Joined {
     fn make<'a>(all: impl Iterator<Item = &'a Missing>, host: &mut LinuxHost) -> Self {
         let all: Vec<&Missing> = all.filter(|missing| !missing.parts.is_empty()).collect();
         if all.len() < 2 {
-            return Self::Not;
+            return Self::Needless;
         }
         let parts = all.iter().flat_map(|missing| &missing.parts);
         let mut journal = Journal::new(host);
@@ -85,7 +98,7 @@ impl Joined {
             Err(error) => {
                 let error = journal.rollback(error);
                 log::debug!("each attachment is repaired by itself: {}", error.in_full());
-                Self::Not
+                Self::Refused
             }
         }
     }

@@ -90,7 +90,13 @@ fn pretend(container: &str) -> Running {
     let mut command = Command::new("/run/pretending/bridge");
     command.arg("600").env_clear();
     command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container), ("CNI_IFNAME", "eth0")]);
-    Running(command.spawn().expect("start a program"))
+    let running = Running(command.spawn().expect("start a program"));
+    // The kernel lets the parent go on before it has written the environment.
+    let environment = format!("/proc/{}/environ", running.0.id());
+    wait_until("it has its environment", || {
+        fs::read_to_string(&environment).is_ok_and(|text| text.contains("CNI_COMMAND="))
+    });
+    running
 }
 
 #[track_caller]

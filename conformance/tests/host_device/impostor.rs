@@ -2,6 +2,7 @@
 //! interface of ADD.
 
 use cni_conformance::cases::for_each;
+use cni_conformance::wait::wait_until;
 use cni_conformance::{Chain, Container, Network};
 use serde_json::json;
 
@@ -66,13 +67,29 @@ fn an_interface_that_the_container_has_moved_on_comes_back() {
         let hidden = host.sandbox.container("hidden");
         container.sh("ip link set eth0 netns hidden index 99");
         hidden.sh(deed);
-        container.remove();
         says(&host.runtime().del(&attachment), "the container has moved ens1 on: it is given back from ");
         let network = Network::observe(host.sandbox.host());
         let link = network.link("ens1").expect("back");
         assert_eq!((link.up, link.controller.is_some()), (true, true));
         host.del(&attachment);
     });
+}
+
+/// Another plugin may have given it to the container that has it now.
+#[test]
+fn an_interface_stays_where_it_is_once_the_namespace_of_its_container_has_ended() {
+    let host = host(by_name());
+    let (container, attachment) = host.add("id1");
+    let hidden = host.sandbox.container("hidden");
+    container.sh("ip link set eth0 netns hidden");
+    let numbers = || host.sandbox.sh("ip netns list-id").lines().count();
+    let before = numbers();
+    container.remove();
+    wait_until("the namespace has ended", || numbers() < before);
+    let lost = "ens1 is not given back: it is neither in the container nor on the host";
+    says(&host.runtime().del(&attachment), lost);
+    host.del(&attachment);
+    assert!(has(&hidden, "eth0"));
 }
 
 /// Nothing tells it from interfaces that others have made.

@@ -30,7 +30,7 @@ pub struct FormerHolder<'a> {
     pub result: &'a CniResult,
 }
 
-/// Finds the veth of a container of other projects' plugins that has `address` now. The veth of the former holder itself is none.
+/// Finds the veth of a container of other projects' plugins that has `address` now. Never returns the veth of the former holder itself.
 ///
 /// # Errors
 /// When the kernel does not answer.

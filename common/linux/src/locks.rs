@@ -20,20 +20,20 @@ const IMPATIENCE: Duration = Duration::from_secs(1);
 pub struct Locks {
     table: LockTable,
     patience: Duration,
-    /// Whether only locks that are free are taken.
-    is_hasty: bool,
+    /// Whether to wait for locks that others hold.
+    is_waiting: bool,
 }
 
 impl Default for Locks {
     fn default() -> Self {
-        Self { table: LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE), patience: PATIENCE, is_hasty: false }
+        Self { table: LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE), patience: PATIENCE, is_waiting: true }
     }
 }
 
 impl Locks {
-    /// Decides whether to wait for locks, as is usual.
+    /// Sets whether to wait for locks that others hold; by default, yes.
     pub const fn set_waiting(&mut self, is_waiting: bool) {
-        self.is_hasty = !is_waiting;
+        self.is_waiting = is_waiting;
     }
 
     /// Takes a lock; does without if the run directory cannot be written.
@@ -41,10 +41,10 @@ impl Locks {
     /// # Errors
     /// [`LockError::Held`] if it does not become free.
     pub fn take(&mut self, name: &LockName) -> Result<(), LockError> {
-        let patience = if self.is_hasty { Duration::ZERO } else { self.patience };
+        let patience = if self.is_waiting { self.patience } else { Duration::ZERO };
         let taken = self.table.exclusive(name.number(), patience);
         if let Err(LockError::Held { .. }) = taken
-            && !self.is_hasty
+            && self.is_waiting
         {
             self.patience = IMPATIENCE;
         }

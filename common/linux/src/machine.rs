@@ -169,8 +169,8 @@ impl LinuxHost {
         self.records.path()
     }
 
-    /// Decides whether to wait for locks. A process that holds some of a kind must not wait for others of this kind: another one may
-    /// hold these, and wait for the first.
+    /// Sets whether to wait for locks that others hold. A process that already holds locks must not wait for more of them in no
+    /// order: the process that has those may wait for the first.
     pub const fn set_waiting(&mut self, is_waiting: bool) {
         self.locks.set_waiting(is_waiting);
     }

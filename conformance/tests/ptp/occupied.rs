@@ -39,7 +39,9 @@ fn the_route_of_a_container_of_the_reference_stays() {
     let mut process = old.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
     let routes = ip(host.sandbox.host(), "route");
     let said = format!("address 10.1.2.5 is in use: the host has a route to it by \"{end}\"");
-    host.try_to_add("new").expect_error("ptp", 103, &said);
+    let chain = host.try_to_add("new");
+    let details = &chain.expect_error("ptp", 103, &said).details;
+    assert!(details.starts_with("a process uses that link: /proc/"), "{details}");
     assert_eq!(ip(host.sandbox.host(), "route"), routes);
     process.kill().expect("kill sleep");
     process.wait().expect("wait for sleep");

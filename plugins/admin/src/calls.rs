@@ -110,7 +110,7 @@ impl Caller {
         }
     }
 
-    /// The steps of a DEL, none of which is carried out; none for a plugin of others, or if it needs a lock that is not free.
+    /// The steps that a DEL would carry out. There are none for a plugin of others, and if the DEL needs a lock that is not free.
     ///
     /// # Errors
     /// What has failed. Steps before it are lost.

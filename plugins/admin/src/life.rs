@@ -205,10 +205,13 @@ impl Judge {
         addresses: impl IntoIterator<Item = &'a IpAddr>,
         written: Duration,
     ) -> Life {
-        match self.life_by_record(at) {
-            Some(Life::Dead) if self.is_recorded_before(at, written) => {}
-            Some(life) => return life,
-            None => {}
+        match AttachmentRecord::read(at, self.host.records()) {
+            Ok(Some(record)) => match record.life(&mut self.host) {
+                Life::Dead if self.is_older(&record, written) => {}
+                life @ (Life::Alive | Life::Dead | Life::Unknown(_)) => return life,
+            },
+            Ok(None) => {}
+            Err(error) => return Life::Unknown(error.in_full()),
         }
         if self.has_alias(at) {
             return Life::Alive;
@@ -216,10 +219,11 @@ impl Judge {
         self.by_survey(&Signs { macs: Vec::new(), addresses: telling(addresses) })
     }
 
-    fn is_recorded_before(&mut self, at: &Attachment, time: Duration) -> bool {
-        let written = AttachmentRecord::written(at, self.host.records());
-        written.is_ok_and(|written| written.is_some_and(|written| written < time))
-            && self.record(at).is_some_and(|record| record.link.is_some())
+    /// Whether the record of an interface was written before a time since 1970. One of unknown age counts as older, since it must not
+    /// prove that a container is dead.
+    fn is_older(&mut self, record: &AttachmentRecord, time: Duration) -> bool {
+        let written = AttachmentRecord::written(&record.at, self.host.records());
+        record.link.is_some() && !matches!(written, Ok(Some(written)) if written >= time)
     }
 
     /// Judges an attachment by its record; returns `None` if it has no record.
@@ -253,7 +257,7 @@ impl Judge {
         self.life_by_record(at).or_else(|| Some(home?.life(None, &mut self.host)))
     }
 
-    /// Judges an attachment that is dead by its records, and of which nothing else is known.
+    /// Judges an attachment whose records say that it is dead, if nothing else is known about it.
     pub fn life_despite_records(&mut self, at: &Attachment) -> Life {
         for plugin in PLUGINS {
             match plugin.may_be_added_again(at, &mut self.host) {

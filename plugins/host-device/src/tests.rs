@@ -16,6 +16,7 @@ mod devices;
 mod impostor;
 
 const NETNS: &str = "/run/netns/c1";
+const SECOND: &str = "/run/netns/c2";
 const MAC: &str = "02:00:00:00:00:0a";
 
 const ANSWER: &str = r#"{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"},{"address":"fd00::5/64"}],
@@ -37,6 +38,13 @@ fn machine() -> FakeHost {
     host.add_link(Ns::Host, Link { name: "ens1".to_owned(), mac, alias, up: true, ..Link::default() });
     host.apply(&Step::set_link(Ns::Host, &name("ens1"), LinkSetting::Master(name("br0")))).expect("a port");
     host.clear_log();
+    host
+}
+
+/// The hardware says which device it is.
+fn machine_with_card() -> FakeHost {
+    let mut host = machine();
+    host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
     host
 }
 
@@ -184,10 +192,8 @@ fn the_record_of_a_card_that_another_container_has_brought_back_goes() {
 /// The runtime has not called DEL for the first one, or only afterwards.
 #[test]
 fn a_late_del_and_gc_leave_a_card_in_the_container_that_has_it_now() {
-    const SECOND: &str = "/run/netns/c2";
     for is_gc in [true, false] {
-        let mut host = machine();
-        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        let mut host = machine_with_card();
         host.set_container(SECOND, FakeContainer::Present(Some("boot:2".to_owned())));
         caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
         host.set_container(NETNS, FakeContainer::Gone);
@@ -212,10 +218,8 @@ fn a_late_del_and_gc_leave_a_card_in_the_container_that_has_it_now() {
 /// Other plugins have given it to that container, whose ADD of ours has only been recorded.
 #[test]
 fn a_late_del_takes_nothing_from_a_namespace_that_is_recorded_for_another_container() {
-    const SECOND: &str = "/run/netns/c2";
     for path in [SECOND, NETNS] {
-        let mut host = machine();
-        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        let mut host = machine_with_card();
         caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
         host.set_container(NETNS, FakeContainer::Gone);
         host.set_container(path, FakeContainer::Present(Some("boot:2".to_owned())));
@@ -231,13 +235,11 @@ fn a_late_del_takes_nothing_from_a_namespace_that_is_recorded_for_another_contai
     }
 }
 
-/// Other plugins have given it to a container of which nothing is recorded.
+/// Other plugins have given the card to a container that has no record.
 #[test]
 fn a_late_del_leaves_a_card_where_it_is_if_the_namespace_of_its_container_has_ended() {
-    const SECOND: &str = "/run/netns/c2";
     for is_ended in [true, false] {
-        let mut host = machine();
-        host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
+        let mut host = machine_with_card();
         host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
         host.set_container(SECOND, FakeContainer::Present(Some("boot:2".to_owned())));
         caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");

@@ -20,10 +20,12 @@ use crate::gateway::RoutedAddress;
 
 /// The address leads elsewhere.
 #[derive(Debug, thiserror::Error)]
-#[error("address {address} is in use: the host has a route to it by {:?}", link.name)]
+#[error("address {address} is in use: the host has a route to it by {link:?}")]
 pub struct OccupiedError {
     address: IpAddr,
-    link: Box<Link>,
+    link: String,
+    /// Who uses the link, as far as it is known.
+    user: String,
 }
 
 impl Failure for OccupiedError {
@@ -32,7 +34,7 @@ impl Failure for OccupiedError {
     }
 
     fn details(&self) -> String {
-        self.link.alias.as_deref().map_or_else(String::new, |alias| format!("that link is {alias}"))
+        self.user.clone()
     }
 }
 
@@ -45,8 +47,8 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
     for routed in addresses {
         let address = routed.address.address();
         let Some(link) = host.links(Ns::Host, LinkQuery::RouteTo(address))?.pop() else { continue };
-        if !is_stale(&link, at, host)? {
-            return Err(OccupiedError { address, link: Box::new(link) }.into());
+        if let Some(user) = find_user(&link, at, host)? {
+            return Err(OccupiedError { address, link: link.name, user }.into());
         }
         let name = IfName::parse(&link.name)?;
         log::warn!("the host's route to {address} by {name} is replaced: no plugin has noted whose {name} is");
@@ -55,28 +57,27 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
     Ok(steps)
 }
 
-/// A veth with an alias is used as long as its other end is in a namespace that lives.
-fn is_stale(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+/// Says who uses a link; `None` if it is a veth that nobody uses. A veth with an alias is used as long as its other end is in a
+/// namespace that lives.
+fn find_user(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<Option<String>, Error> {
+    let by_alias = link.alias.as_deref().map_or_else(String::new, |alias| format!("that link is {alias}"));
     match LinkOwner::of(link, at) {
-        _ if !is_veth(link) => Ok(false),
-        LinkOwner::Unlabelled => Ok(!is_usable(link, host)?),
-        LinkOwner::This | LinkOwner::Another => Ok(earlier::await_end(IfName::parse(&link.name)?, host)),
+        _ if !is_veth(link) => Ok(Some(by_alias)),
+        LinkOwner::Unlabelled => find_process(link, host),
+        LinkOwner::This | LinkOwner::Another => {
+            let has_ended = earlier::await_end(IfName::parse(&link.name)?, host);
+            Ok(Some(by_alias).filter(|_| !has_ended))
+        }
     }
 }
 
-/// Whether a process may use a veth whose other end is in its namespace. A failed ADD leaves a namespace without processes. The
-/// addresses there do not count: a sandbox such as gVisor takes them from the kernel.
-fn is_usable(link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
-    let (Some(number), Some(index)) = (link.peer_netns, link.peer) else { return Ok(false) };
+/// Says which process may use a veth, since it is in the namespace of the other end. A failed ADD leaves a namespace without
+/// processes. The addresses there do not count: a sandbox such as gVisor takes them from the kernel.
+fn find_process(link: &Link, host: &mut dyn Host) -> Result<Option<String>, Error> {
+    let (Some(number), Some(index)) = (link.peer_netns, link.peer) else { return Ok(None) };
     Ok(match host.namespaces().occupancy(number, index)? {
-        Occupancy::Empty => false,
-        Occupancy::Occupied(path) => {
-            log::info!("{path} leads to a process that may use {}", link.name);
-            true
-        }
-        Occupancy::Unknown(reason) => {
-            log::info!("a process may use {}: {reason}", link.name);
-            true
-        }
+        Occupancy::Empty => None,
+        Occupancy::Occupied(path) => Some(format!("a process uses that link: {path} leads to its namespace")),
+        Occupancy::Unknown(reason) => Some(format!("a process may use that link: {reason}")),
     })
 }

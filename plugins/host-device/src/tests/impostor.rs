@@ -140,13 +140,6 @@ fn a_link_comes_back_from_a_namespace_that_the_container_has_made() {
     }
 }
 
-/// The hardware says which device it is.
-fn machine_with_card() -> FakeHost {
-    let mut host = machine();
-    host.change_link(Ns::Host, "ens1", |link| link.parent_device = Some("pci/0000:05:00.0".to_owned()));
-    host
-}
-
 #[test]
 fn a_link_of_another_kind_in_the_place_of_hardware_stays_in_the_container() {
     let mut host = machine();

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # What the other scripts share: where things are, how missing ones are installed, how the binary is built.
-# Every step that changes the machine is said on stderr before it is done.
+# Each script names every step that changes the machine on stderr, before the step.
 
 # The top of the tree, and the folder that everything is built into.
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TARGET=${CARGO_TARGET_DIR:-$TOP/target}
-# The plugins that the one binary is, by their names in configurations: each has a row, plugins/<type>/plugin.json.
+# The plugins in the binary, by their names in configurations: each has a row, plugins/<type>/plugin.json.
 PLUGINS=()
 for row in "$TOP"/plugins/*/plugin.json; do
     row=${row%/plugin.json}
@@ -60,7 +60,7 @@ need_promtool() {
     { command -v promtool || [ -x "$TARGET/promtool" ]; } >/dev/null 2>&1 && return 0
     local draft
     apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq >&2
-    say "unpacking promtool of Debian's prometheus, which is not installed"
+    say "unpacking promtool from Debian's package prometheus, without installing it"
     mkdir -p "$TARGET"
     draft=$(mktemp -d "$TARGET/.promtool.XXXXXX")
     # apt leaves downloads to a user who may not write here.
@@ -107,10 +107,10 @@ need_go_program() {
 # The reference runtime, which drives the plugins in the demonstration and in the tests.
 need_cnitool() { need_go_program "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"; }
 
-# What makes packages of distributions.
+# nfpm builds the distributions' packages.
 need_nfpm() { need_go_program "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION"; }
 
-# What reads workflows of the forge.
+# actionlint checks the GitHub workflows.
 need_actionlint() { need_go_program "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT_VERSION"; }
 
 # build_static: the one binary, static so that it runs on any host; says how long that takes, and prints its path.

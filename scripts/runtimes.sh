@@ -70,7 +70,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     *)
-        is_runtime "$1" || usage "$1 is none of ${ALL[*]}"
+        is_runtime "$1" || usage "$1 is not one of ${ALL[*]}"
         names+=("$1")
         ;;
     esac

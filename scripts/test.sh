@@ -5,7 +5,7 @@
 # Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
 #   scripts/test.sh               all of it
-#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, pages, circles of modules
+#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, pages, import cycles
 #   scripts/test.sh --crates      licences, versions and origin of the crates
 #   scripts/test.sh --oldest-rust     whether the oldest supported Rust compiles everything; needs rustup
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
@@ -52,7 +52,7 @@ quick() {
     need_rust
     check_sources
     if command -v shellcheck >/dev/null 2>&1; then check_scripts; else say "scripts: not checked, shellcheck is missing"; fi
-    say "unit tests, pages, circles of modules"
+    say "unit tests, pages, import cycles"
     # Tests that only root can set up are in modules of this name; the whole test runs them.
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast -- --skip as_root
     cargo test --quiet --package cni-netfilter --package cni-plugin --locked --test rules --test call
@@ -96,8 +96,8 @@ install_tools() {
     need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
-# show_runtimes PLUGINS: shows cnitool, the runtimes of Debian, and nerdctl, Nomad and Consul if they are installed. Its status is 3 if
-# one of them is missing; it names that one.
+# show_runtimes PLUGINS: shows cnitool and Debian's runtimes, and nerdctl, Nomad, Consul and Firecracker where installed. Returns 3,
+# and names the runtime, if one of them is missing.
 show_runtimes() {
     local names=(cnitool containerd podman)
     ! command -v nerdctl >/dev/null || names+=(nerdctl)
@@ -195,7 +195,7 @@ whole() {
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"
     CNI_BIN_DIR=$bin_dir run_tests
-    say "a minute of the soak test, some thousand inputs of each fuzz target, and real runtimes (nerdctl, Nomad and Consul where installed)"
+    say "a minute of the soak test, some thousand inputs of each fuzz target, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
     # The soak test and the runtimes wait for most of their time; the fuzz targets use what is left of the processors.
     beside soak "$TOP/scripts/soak.sh" 1 "$bin_dir"
     beside runtimes show_runtimes "$bin_dir"

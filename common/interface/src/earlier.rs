@@ -1,7 +1,7 @@
 //! Finds the interface that an earlier ADD made for the same attachment, in a namespace that still exists but that the
 //! runtime may have lost.
 //!
-//! Nomad does this when a CHECK fails while the task keeps running: it removes the name of the namespace without a
+//! Nomad loses a namespace when a CHECK fails while the task keeps running: it removes the name of the namespace without a
 //! DEL, makes a new namespace, and calls ADD for the same container. If the address were assigned again, the running
 //! task would keep an address that no longer leads to it.
 
@@ -39,7 +39,7 @@ pub fn has_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
 }
 
 /// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.
-/// Returns whether it has come.
+/// Returns whether the namespace has ended.
 pub fn await_end(name: IfName, host: &mut dyn Host) -> bool {
     let end = Step::Await { ns: Ns::Host, name, until: Until::PeerGone };
     host.apply(&end).inspect_err(|error| log::debug!("{error}")).is_ok()

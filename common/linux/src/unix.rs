@@ -27,7 +27,7 @@ pub fn ask(
     let stream =
         UnixStream::connect(&call.socket).map_err(|source| DaemonError::Absent { socket: socket(), source })?;
     stream.set_write_timeout(Some(FIRST)).map_err(lost)?;
-    // A daemon of another make may have ended the connection before it has read all; it says who it is all the same.
+    // A daemon of other plugins may have ended the connection before it has read all; it says who it is all the same.
     let sent = send(&stream, call.question.as_bytes(), netns);
     let mut limit = FIRST;
     loop {

@@ -40,7 +40,7 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// It speaks another language, as that of the reference does.
-    #[error("the daemon at {} is of another make: stop it, and start the one of these plugins", socket.display())]
+    #[error("the daemon at {} belongs to other plugins: stop it, and start the one of these plugins", socket.display())]
     OtherMake {
         /// The socket.
         socket: PathBuf,

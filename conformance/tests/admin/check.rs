@@ -34,7 +34,7 @@ fn the_lists_of_runtimes_have_no_finding() {
     for entry in fs::read_dir(right()).expect("list the lists") {
         let file = entry.expect("an entry").path();
         let done = tool(&sandbox, &["check", file.to_str().expect("text")]);
-        assert_eq!((done.code(), done.stdout()), (Some(0), "0 findings in 1 files\n"), "{done}");
+        assert_eq!((done.code(), done.stdout()), (Some(0), "findings: 0, files: 1\n"), "{done}");
     }
 }
 
@@ -75,7 +75,7 @@ fn a_folder_is_read_as_runtimes_read_it() {
         done.stdout(),
         "/run/lists/10-a.conflist: plugins[0] bridge, ipMask: the key `ipMask` is unknown, and is ignored\n    write `ipMasq`\n\
          /run/lists/20-b.conflist: network \"b\", ipam.ranges[0][0]: 10.1.2.0/24 and 10.1.2.0/24 of network \"a\" have addresses \
-         in common\n    give each network its own subnet\n2 findings in 2 files\n"
+         in common\n    give each network its own subnet\nfindings: 2, files: 2\n"
     );
 }
 

@@ -97,7 +97,7 @@ fn plugins_and_daemons_of_another_make_are_distinguished() {
     stream.write_all(b"CONNECT /_goRPC_ HTTP/1.0\n\n").expect("written");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.0 500 the DHCP daemon is of another make"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.0 500 the DHCP daemon belongs to other plugins"), "{answer}");
     lan.daemon.end("TERM");
     let listener = std::os::unix::net::UnixListener::bind(SOCKET).expect("a socket");
     // As Go's server, which answers when it has read a line.
@@ -109,7 +109,7 @@ fn plugins_and_daemons_of_another_make_are_distinguished() {
         }
     });
     let (container, attachment, chain) = lan.try_to_add("c1");
-    chain.expect_error("macvlan", 104, "is of another make: stop it, and start the one of these plugins");
+    chain.expect_error("macvlan", 104, "belongs to other plugins: stop it, and start the one of these plugins");
     assert!(Network::observe(&container).link("eth0").is_none());
     lan.del(&attachment);
 }

@@ -102,7 +102,7 @@ fn text(found: &[FileFinding], files: usize) -> String {
         format!("{}\n    {}\n", plain(&format!("{}: {place}: {wrong}", file.display())), plain(instead))
     });
     let lines: String = lines.collect();
-    format!("{lines}{} findings in {files} files\n", found.len())
+    format!("{lines}findings: {}, files: {files}\n", found.len())
 }
 
 /// The text of a file must not control the terminal.

@@ -49,7 +49,7 @@ pub enum Verb {
     )]
     List(list::ListOptions),
 
-    /// Remove what belongs to no living namespace
+    /// Show what belongs to no living namespace; --remove removes it
     ///
     /// Finds attachments whose namespace has ended: those in libcni's result cache, and those that have left
     /// addresses or records. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
@@ -72,9 +72,9 @@ pub enum Verb {
 
     /// Restore rules of running containers that somebody has flushed
     ///
-    /// Restores packet filter rules of running containers that somebody has flushed: the rules that the plugins bridge,
-    /// ptp, firewall, portmap and consul-cni have made, for every attachment in libcni's result cache. It touches no
-    /// link, address or lease, and changes nothing where nothing is missing.
+    /// Restores what somebody has flushed of running containers: packet filter rules of bridge, ptp, firewall, portmap and
+    /// consul-cni, also where flannel has called them, and redirects of tc-redirect-tap; for every attachment in libcni's
+    /// result cache. It touches no link, address or lease, and changes nothing where nothing is missing.
     ///
     /// It prints a line for each attachment, and fails when one of them could not be repaired.
     ///

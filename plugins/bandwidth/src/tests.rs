@@ -204,10 +204,10 @@ fn numbers_that_are_no_limit_are_refused() {
             "rate cannot be less than 8 bits per second",
             "ingressRate is 7 bits per second; 0 is no limit",
         ),
-        (burst(12_111), "ingressBurst of 1513 bytes cannot pass a frame of 1514 bytes: 12112 bits are needed", ""),
+        (burst(12_111), "ingressBurst of 12104 bits cannot pass a frame of 1514 bytes: 12112 bits are needed", ""),
         (
             r#""egressRate":8,"egressBurst":80000"#.to_owned(),
-            "egressRate of 1 bytes per second is too low for a frame of 1514 bytes",
+            "egressRate of 8 bits per second is too low for a frame of 1514 bytes",
             "",
         ),
     ] {

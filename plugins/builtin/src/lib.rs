@@ -37,8 +37,8 @@ pub const PLUGINS: [&dyn Plugin; 22] = [
 /// The version of this repository, which the plugins report behind that of the reference.
 pub const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The plugin of a name; `None` when the binary does not contain it. The name is the plugin's own, or that with a hyphen and
-/// anything behind it: so one host has two of a kind, such as `flannel-wg` beside `flannel`.
+/// Returns the plugin for a name: the plugin's own, or that followed by a hyphen and anything, so that one host can have
+/// `flannel-wg` beside `flannel`. Returns `None` if the binary does not contain it.
 pub fn plugin(name: &str) -> Option<&'static dyn Plugin> {
     let is_of = |plugin: &&dyn Plugin| {
         name.strip_prefix(plugin.kind()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

@@ -73,7 +73,7 @@ pub fn within_limits(value: &Value, key: &Key) -> Option<Wrong> {
             Some(near) => format!("write \"{near}\""),
             None => format!("write one of {all}"),
         };
-        return Some((format!("\"{text}\" is none of its values"), instead));
+        return Some((format!("\"{text}\" is not an accepted value"), instead));
     }
     key.format.and_then(|format| of_format(text, format))
 }

@@ -76,7 +76,7 @@ pub const BROKEN: &[Broken] = &[
     ),
     broken(
         r#"[{"type": "bridge", "ipMasqBackend": "nftable"}]"#,
-        r#"plugins[0] bridge, ipMasqBackend: "nftable" is none of its values; write "nftables""#,
+        r#"plugins[0] bridge, ipMasqBackend: "nftable" is not an accepted value; write "nftables""#,
     ),
     broken(
         r#"[{"type": "bridge", "hairpinMode": true, "promiscMode": true}]"#,
@@ -185,7 +185,7 @@ pub const BROKEN: &[Broken] = &[
     broken(r#"[{"type": "ptp"}]"#, r#"plugins[0] ptp, ipam: `ipam` is missing; the plugin cannot work without it"#),
     broken(
         r#"[{"type": "macvlan", "mode": "brigde"}]"#,
-        r#"plugins[0] macvlan, mode: "brigde" is none of its values; write "bridge""#,
+        r#"plugins[0] macvlan, mode: "brigde" is not an accepted value; write "bridge""#,
     ),
     broken(
         r#"[{"type": "host-local", "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}]"#,
@@ -209,7 +209,7 @@ pub const BROKEN: &[Broken] = &[
     ),
     broken(
         r#"[{"type": "bridge"}, {"type": "firewall", "ingressPolicy": "isolate"}]"#,
-        r#"plugins[1] firewall, ingressPolicy: "isolate" is none of its values; write "isolated""#,
+        r#"plugins[1] firewall, ingressPolicy: "isolate" is not an accepted value; write "isolated""#,
     ),
     broken(
         r#"[{"type": "bridge"}, {"type": "firewall", "iptablesAdminChainName": "HAS BLANK"}]"#,

@@ -51,7 +51,7 @@ pub enum PolicyBridgeError {
         source: cni_core::names::NameError,
     },
     /// The name of the first interface is a pattern in iptables, which matches other interfaces too.
-    #[error("bridge name {name:?} ends in +, which means any ending to iptables")]
+    #[error("bridge name {name:?} ends in +, which is a wildcard for iptables")]
     Pattern { name: String },
 }
 

@@ -41,8 +41,7 @@ impl Failure for MasterStatusError {
     }
 }
 
-/// Requires that the master exists and is up. A master in the container is not looked for, since STATUS is about no
-/// container.
+/// Requires that the master exists and is up. Skips a master in the container, since STATUS has no container.
 pub fn require(choice: &MasterChoice, host: &mut dyn Host) -> Result<(), Error> {
     if choice.ns == Ns::Container {
         return Ok(());

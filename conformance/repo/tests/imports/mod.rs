@@ -30,7 +30,7 @@ fn no_module_needs_itself_by_way_of_others() {
     let sources: Vec<PathBuf> = ["common", "plugins", "plugins/dhcp"].into_iter().flat_map(crates).collect();
     assert!(sources.len() >= 10, "{sources:#?}");
     let found: Vec<String> = sources.iter().flat_map(|source| reported(source)).collect();
-    assert!(found.is_empty(), "circles of modules:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "import cycles:\n{}", found.join("\n"));
 }
 
 /// The circles in a crate, each with the names by which it is closed.

@@ -145,7 +145,7 @@ fn assert_one_of_each(sandbox: &Sandbox, containers: usize) {
     }
 }
 
-/// Two Go plugins that started at once left every shared rule twice, but for one that is gone.
+/// Two Go plugins that start at once leave shared rules twice; here one rule is also missing.
 #[test]
 fn duplicates_left_by_others_do_no_harm() {
     on_both_flavours(|sandbox| {

@@ -15,7 +15,7 @@ pub enum RepairError {
     },
     #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
     Deleted,
-    #[error("another plugin's DEL of the attachment does not end; repair again when it has")]
+    #[error("another plugin's DEL of the attachment is still running; repair again after it")]
     Unended,
 }
 

@@ -15,7 +15,7 @@ pub const ICMP_V6: u8 = 58;
 /// A bit of the flags in a TCP header.
 const RST: u8 = 4;
 
-/// A packet of one moment: translation changes its addresses.
+/// A packet at one point of its way: translation changes its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedPacket {
     pub source: IpAddr,

@@ -11,7 +11,7 @@ use cni_linux::unix;
 /// The first bytes of the reference's plugin, and the answer to it.
 const OTHER_MAKE: &[u8; 4] = b"CONN";
 const TO_OTHER_MAKE: &[u8] =
-    b"HTTP/1.0 500 the DHCP daemon is of another make: replace the plugin dhcp as well\r\n\r\n";
+    b"HTTP/1.0 500 the DHCP daemon belongs to other plugins: replace the plugin dhcp as well\r\n\r\n";
 
 /// The outcome of reading.
 pub enum ReadEvent {

@@ -107,7 +107,7 @@ fn a_policy_needs_a_bridge() {
         ),
         (
             r#"[{"name":"br+"}]"#,
-            r#"bridge name "br+" ends in +, which means any ending to iptables"#,
+            r#"bridge name "br+" ends in +, which is a wildcard for iptables"#,
             "a + at the end of a name stands for any ending: use backend nftables",
         ),
     ] {

@@ -177,7 +177,7 @@ impl<'a> MessageDraft<'a> {
         }
         let id = self.id(chain)?;
         if !exists(self.connection, &id).map_err(NoMessages::Fallback)? {
-            let unknown = || NoMessages::Fallback(format!("chain {id} is none of the table's own"));
+            let unknown = || NoMessages::Fallback(format!("chain {id} is not in this table"));
             let chain = builtin(self.table, &id).ok_or_else(unknown)?;
             if self.foundation.is_empty() {
                 self.foundation.push(message::ensure_table(&id.table));

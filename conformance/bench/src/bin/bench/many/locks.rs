@@ -1,4 +1,4 @@
-//! Says for which part of the time the locks of the plugins are held.
+//! Measures for which share of the time each lock of the plugins is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ const DIRECTORIES: [&str; 2] = ["/run/cni", "/var/lib/cni"];
 const SHOWN: usize = 3;
 
 /// After so many looks the names of the files are read again: some files are removed before the end.
-const NAMED: usize = 8;
+const LOOKS_PER_NAMING: usize = 8;
 
 /// How often each lock was held.
 #[derive(Default)]
@@ -36,7 +36,7 @@ fn whole_file(line: &str) -> Option<&str> {
 impl LockSamples {
     /// Looks at all locks of the machine.
     pub fn look(&mut self) {
-        if self.looks.is_multiple_of(NAMED) {
+        if self.looks.is_multiple_of(LOOKS_PER_NAMING) {
             self.names.extend(names());
         }
         self.looks += 1;

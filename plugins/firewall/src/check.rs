@@ -15,8 +15,8 @@ use crate::missing::observe_missing;
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
-    let addresses = addresses(&prev_result);
-    for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, &addresses, host)? {
+    let addresses = locate::observe_claims(&addresses(&prev_result), host)?;
+    for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
             return Err(missing.into());

@@ -55,29 +55,38 @@ pub fn choose(
     })
 }
 
+/// An address of an attachment, with the claim of it, which may be another's.
+pub type ClaimedAddress = (IpAddr, Option<Claim>);
+
+/// Finds the claim of each address.
+pub fn observe_claims(addresses: &[IpAddr], host: &mut dyn Host) -> Result<Vec<ClaimedAddress>, Error> {
+    addresses.iter().map(|address| Ok((*address, claims::find(*address, host.records())?))).collect()
+}
+
 /// The back ends that hold the rules of an attachment's addresses: the last used ones, or the one that ADD would use
 /// now. Empty for no rules.
 pub fn observe_backends(
     config: &Config,
     owner: &Attachment,
-    addresses: &[IpAddr],
+    addresses: Vec<ClaimedAddress>,
     host: &mut dyn Host,
 ) -> Result<Vec<(RuleBackend, Vec<IpAddr>)>, Error> {
     if config.backend == BackendKey::None {
         return Ok(Vec::new());
     }
     let mut found: Vec<(RuleBackend, Vec<IpAddr>)> = Vec::new();
-    for address in addresses {
-        let own = claims::find(*address, host.records())?.filter(|claim| claim.owner == *owner);
+    let all: Vec<IpAddr> = addresses.iter().map(|(address, _)| *address).collect();
+    for (address, claim) in addresses {
+        let own = claim.filter(|claim| claim.owner == *owner);
         let backend = match own.and_then(|mut claim| claim.backends.pop()) {
             Some(recorded) => Some(recorded),
-            None if config.backend == BackendKey::Nftables => backend_with_rules(config, *address, host)?,
-            None => choose(config, families(addresses), host)?,
+            None if config.backend == BackendKey::Nftables => backend_with_rules(config, address, host)?,
+            None => choose(config, families(&all), host)?,
         };
         let Some(backend) = backend else { continue };
         match found.iter_mut().find(|(other, _)| *other == backend) {
-            Some((_, addresses)) => addresses.push(*address),
-            None => found.push((backend, vec![*address])),
+            Some((_, addresses)) => addresses.push(address),
+            None => found.push((backend, vec![address])),
         }
     }
     Ok(found)

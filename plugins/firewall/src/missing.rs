@@ -13,12 +13,13 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::RecordedNamespace;
 
+use crate::FirewallError;
 use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim, ClaimRegister};
+use crate::claims::{Claim, ClaimRegister};
 use crate::config::{Config, Keys};
-use crate::{FirewallError, locate};
+use crate::locate::{self, ClaimedAddress};
 
 /// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
 /// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
@@ -27,9 +28,9 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
     let owner = request.attachment()?;
-    let addresses = not_of_others(addresses(&prev_result), &owner, host)?;
+    let addresses = not_of_others(&addresses(&prev_result), &owner, host)?;
     let mut parts = Vec::new();
-    for (backend, addresses) in locate::observe_backends(&config, &owner, &addresses, host)? {
+    for (backend, addresses) in locate::observe_backends(&config, &owner, addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
             let home = RecordedNamespace::observe(request, host)?;
@@ -42,14 +43,14 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     Ok(parts)
 }
 
-fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+fn not_of_others(addresses: &[IpAddr], owner: &Attachment, host: &mut dyn Host) -> Result<Vec<ClaimedAddress>, Error> {
     let mut own = Vec::new();
-    for address in addresses {
-        match claims::find(address, host.records())? {
+    for (address, claim) in locate::observe_claims(addresses, host)? {
+        match claim {
             Some(Claim { owner: other, .. }) if other != *owner && locate::is_there(&other, address, host)? => {
                 log::warn!("{address} belongs to container {} now; its rules stay as they are", other.container);
             }
-            Some(_) | None => own.push(address),
+            claim => own.push((address, claim)),
         }
     }
     Ok(own)

@@ -21,9 +21,10 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     let input = Input::read(request, PortmapError::NoPrevResult, host)?;
     let mut parts = Vec::new();
     if let Some(target) = localnet_target(&input)
+        && let Some(guard) = missing_guard(host)?
         && observe_link(host, target)?.is_some()
     {
-        parts.extend(missing_guard(host)?);
+        parts.push(guard);
     }
     for target in input.mapped() {
         parts.extend(missing_mapping(request, &input, target, host)?);

@@ -75,25 +75,6 @@ impl Ruleset {
         }
     }
 
-    /// Whether the rules of another are in the same table of iptables.
-    pub fn is_of_table(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Iptables(rules), Self::Iptables(other)) => {
-                (rules.family, rules.table) == (other.family, other.table)
-            }
-            (Self::Iptables(_) | Self::Nftables(_), _) => false,
-        }
-    }
-
-    /// Takes in the rules of another, so that one change of their table makes all of them. Returns whether that is possible
-    /// and of use: the cost of a change of iptables grows with its table, that of the other tables does not.
-    pub fn join(&mut self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Iptables(rules), Self::Iptables(other)) => rules.join(other),
-            (Self::Iptables(_) | Self::Nftables(_), _) => false,
-        }
-    }
-
     /// Ensures that the rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it
     /// never removes shared rules, nor a rule that existed before.
     ///

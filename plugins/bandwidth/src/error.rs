@@ -23,7 +23,11 @@ pub enum BandwidthError {
     #[error("no veth peer of container interface found in host ns")]
     UnknownPort { name: String },
     /// The bucket is smaller than a frame, which would never leave.
-    #[error("{direction}Burst of {} bits cannot pass a frame of {frame} bytes: {} bits are needed", u64::from(*burst) * 8, frame * 8)]
+    #[error(
+        "{direction}Burst of {} bits cannot pass a frame of {frame} bytes: {} bits are needed",
+        u64::from(*burst) * 8,
+        frame * 8
+    )]
     SmallBurst { direction: ShapedDirection, burst: u32, frame: u64 },
     /// The kernel cannot count long enough for a frame.
     #[error("{direction}Rate of {} bits per second is too low for a frame of {frame} bytes", u128::from(*rate) * 8)]

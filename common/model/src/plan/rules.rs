@@ -6,20 +6,22 @@
 
 use super::{Ns, Plan, Step};
 use cni_netfilter::flows::StaleFlows;
+use cni_netfilter::iptables::{IptablesRuleset, JoinedRuleset};
 use cni_netfilter::{Backend, RuleRemoval, Ruleset};
 
 impl Plan {
     /// A plan that makes these rules of some plans, in their order, and no more of them.
     pub fn join_rules<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
-        let mut joined: Vec<Ruleset> = Vec::new();
+        let mut joined: Vec<JoinedRuleset<'a>> = Vec::new();
         for ruleset in plans.flat_map(Self::steps).filter_map(|(_, step)| host_rules(step)) {
             let same_table = joined.iter_mut().rev().find(|one| one.is_of_table(ruleset));
             if !same_table.is_some_and(|one| one.join(ruleset)) {
-                joined.push(ruleset.clone());
+                joined.push(JoinedRuleset::new(ruleset));
             }
         }
         let mut plan = Self::default();
-        joined.into_iter().for_each(|ruleset| plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset }));
+        let rulesets = joined.into_iter().map(|one| Ruleset::from(one.whole()));
+        rulesets.for_each(|ruleset| plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset }));
         plan
     }
 
@@ -57,9 +59,11 @@ impl Plan {
 }
 
 /// The rules of iptables that a step makes on the host. A change of nf_tables' own tables costs what it changes.
-fn host_rules(step: &Step) -> Option<&Ruleset> {
-    let Step::EnsureRules { ns: Ns::Host, ruleset } = step else { return None };
-    (ruleset.backend() == Backend::Iptables).then_some(ruleset)
+const fn host_rules(step: &Step) -> Option<&IptablesRuleset> {
+    match step {
+        Step::EnsureRules { ns: Ns::Host, ruleset: Ruleset::Iptables(rules) } => Some(rules),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -70,8 +74,8 @@ mod tests {
     use cni_netfilter::RulePosition;
     use cni_netfilter::flows::{PortChange, UdpPort};
     use cni_netfilter::iptables::{
-        ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, OwnedChain,
-        OwnedChainRef, RulePlacement, SharedRule, Target,
+        ExistingChain, IptablesRemoval, IptablesRule, IptablesTable, JumpRemoval, OwnedChain, OwnedChainRef,
+        RulePlacement, SharedRule, Target,
     };
 
     fn jump(from: &'static str, to: &'static str) -> IptablesRule {

@@ -1,5 +1,6 @@
 //! What a plugin wants of one table of one family, as data.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -80,22 +81,47 @@ pub struct IptablesRuleset {
     pub position: RulePosition,
 }
 
-impl IptablesRuleset {
-    /// Takes in what another ruleset wants of the same table, so that one change makes both. Returns whether that is possible:
-    /// not where the two put rules to different places of shared chains, or want the same chain of their own.
-    pub(crate) fn join(&mut self, other: &Self) -> bool {
-        let Self { family, table, shared_chains, shared, chains, rules, position } = self;
-        let is_taken = |chain: &OwnedChain| chains.iter().any(|own| own.name == chain.name);
-        if (*family, *table, &*position) != (other.family, other.table, &other.position)
-            || other.chains.iter().any(is_taken)
+/// What several rulesets want of one table, so that one change makes all of it. The number of rulesets may be large.
+#[derive(Debug)]
+pub struct JoinedRuleset<'a> {
+    whole: IptablesRuleset,
+    chains: HashSet<&'a ChainName>,
+    rules: HashSet<&'a IptablesRule>,
+}
+
+impl<'a> JoinedRuleset<'a> {
+    /// The rules of one.
+    pub fn new(first: &'a IptablesRuleset) -> Self {
+        let chains = first.chains.iter().map(|chain| &chain.name).collect();
+        Self { whole: first.clone(), chains, rules: first.rules.iter().collect() }
+    }
+
+    /// Whether the rules of another are in the same table.
+    pub fn is_of_table(&self, other: &IptablesRuleset) -> bool {
+        (self.whole.family, self.whole.table) == (other.family, other.table)
+    }
+
+    /// Takes in what another ruleset wants of the same table. Returns whether that is possible: not where the two put rules to
+    /// different places of shared chains, or want the same chain of their own.
+    pub fn join(&mut self, other: &'a IptablesRuleset) -> bool {
+        if !self.is_of_table(other)
+            || self.whole.position != other.position
+            || other.chains.iter().any(|chain| self.chains.contains(&chain.name))
         {
             return false;
         }
-        extend(shared_chains, &other.shared_chains);
-        extend(shared, &other.shared);
-        chains.extend_from_slice(&other.chains);
-        extend(rules, &other.rules);
+        extend(&mut self.whole.shared_chains, &other.shared_chains);
+        extend(&mut self.whole.shared, &other.shared);
+        self.chains.extend(other.chains.iter().map(|chain| &chain.name));
+        self.whole.chains.extend_from_slice(&other.chains);
+        let new = other.rules.iter().filter(|rule| self.rules.insert(rule));
+        self.whole.rules.extend(new.cloned());
         true
+    }
+
+    /// The rules of all.
+    pub fn whole(self) -> IptablesRuleset {
+        self.whole
     }
 }
 

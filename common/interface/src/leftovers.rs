@@ -107,7 +107,7 @@ fn may_be_in_result(link: &Link, request: &Request, at: &Attachment, host: &mut 
 }
 
 /// Link-local addresses are the kernel's, not the IPAM plugin's.
-pub(crate) fn is_global(address: &IpAddr) -> bool {
+pub fn is_global(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => true,
         IpAddr::V6(v6) => !v6.is_unicast_link_local(),

@@ -24,8 +24,10 @@ pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
-/// `NS_GET_NSTYPE` of `linux/nsfs.h`.
+/// Of `linux/nsfs.h`.
+const NS_GET_USERNS: u32 = 0xb701;
 const NS_GET_NSTYPE: u32 = 0xb703;
+const NS_GET_OWNER_UID: u32 = 0xb704;
 
 /// An open network namespace.
 #[derive(Debug)]
@@ -96,6 +98,22 @@ impl Netns {
             // The kernel is older than 4.11, or the file is not a network namespace.
             _ => self.inside(|| ()),
         }
+    }
+
+    /// Whether a user of the machine other than root has made the user namespace that it belongs to, as with `unshare -Urn`. Containers
+    /// of root, also those with a user namespace, are not such. Kernels before 4.11 do not tell.
+    pub fn is_of_other_user(&self) -> bool {
+        // SAFETY: this request has no argument, and the kernel checks the descriptor.
+        let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_USERNS as _) };
+        if fd < 0 {
+            return false;
+        }
+        // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
+        let owner = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut uid: libc::uid_t = 0;
+        // SAFETY: this request writes a number of a user to its argument.
+        let told = unsafe { libc::ioctl(owner.as_raw_fd(), NS_GET_OWNER_UID as _, &raw mut uid) };
+        told == 0 && uid != 0
     }
 
     /// Whether both are the same namespace.

@@ -114,7 +114,9 @@ impl<'s> Surveyor<'s> {
             vanished.extend(self.visit_all(&mut paths));
             self.found.kept.append(&mut paths.roots);
             if vanished.is_empty() || round == ROUNDS || self.limits.are_reached() {
-                vanished.iter().for_each(|name| self.found.gaps.add(format!("{name} cannot be opened")));
+                self.remaining(vanished)
+                    .iter()
+                    .for_each(|name| self.found.gaps.add(format!("{name} cannot be opened")));
                 self.found.gaps.merge(paths.gaps);
                 break;
             }
@@ -128,6 +130,19 @@ impl<'s> Surveyor<'s> {
             self.found.gaps.add("the time limit is reached");
         }
         self.found
+    }
+
+    /// Those of some namespaces that are still there. The others have ended: any user can make many that last for a moment.
+    fn remaining(&mut self, mut vanished: Vec<String>) -> Vec<String> {
+        if !vanished.is_empty() && !self.limits.are_reached() {
+            let mut again = Paths::new(self.limits, self.seen.clone());
+            again.observe_threads();
+            again.observe_hidden();
+            let found = again.take();
+            self.found.gaps.merge(again.gaps);
+            vanished.retain(|name| found.contains_key(name));
+        }
+        vanished
     }
 
     /// Looks into the namespaces that were found. Returns the names of those that could not be opened.
@@ -177,6 +192,8 @@ impl<'s> Surveyor<'s> {
             self.numbers.remove(number);
         });
         match self.scope {
+            // Otherwise any user could show what looks like a container, or what cannot be looked at.
+            SurveyScope::Everything if netns.is_of_other_user() => Ok(()),
             SurveyScope::Everything => self.look_at_all(&netns, paths),
             SurveyScope::Links(kind) => self.look_for_links(kind, netns, number, paths),
         }
@@ -304,7 +321,10 @@ mod tests {
     /// What only root can set up.
     mod as_root {
         use std::fs;
+        use std::io::Read as _;
         use std::net::IpAddr;
+        use std::os::unix::process::CommandExt as _;
+        use std::process::{Command, Stdio};
         use std::sync::mpsc;
 
         use cni_core::names::IfName;
@@ -341,6 +361,31 @@ mod tests {
             assert_eq!(views("dummy"), []);
             drop(end);
             thread.join().expect("no panic");
+        }
+
+        /// Any user can make one with the address of a container.
+        #[test]
+        fn a_namespace_of_another_user_is_neither_seen_nor_a_gap() {
+            let mut user = Command::new("unshare");
+            user.args([
+                "--user",
+                "--map-root-user",
+                "--net",
+                "sh",
+                "-c",
+                "ip link set lo up && echo made && read -r _",
+            ]);
+            let mut user = user.uid(65534).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+            let mut said = [0; 5];
+            user.stdout.take().expect("piped").read_exact(&mut said).expect("the namespace is made");
+            let path = format!("/proc/{}/ns/net", user.id());
+            assert!(Netns::open(&path).expect("opened").is_of_other_user());
+            assert!(!Netns::own().expect("opened").is_of_other_user());
+            let found = NetnsSurvey::take(SurveyScope::Everything);
+            assert!(!found.views.iter().any(|view| view.paths.contains(&path)));
+            assert!(found.gaps.text().is_none_or(|gaps| !gaps.contains(&path)));
+            drop(user.stdin.take());
+            user.wait().expect("ended");
         }
 
         /// A namespace whose only user is a descriptor of this process.

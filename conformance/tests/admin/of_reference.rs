@@ -162,18 +162,68 @@ fn gc_leaves_the_ports_of_one_that_the_reference_has_added_again_though_nothing_
 #[test]
 fn gc_leaves_the_lease_of_one_that_the_reference_has_added_again_though_it_is_not_in_the_cache() {
     let Some(debian) = debian("a lease of a container that the reference has added again") else { return };
+    // The ADD before was killed when it had written only the beginning of its record.
+    for is_killed in [false, true] {
+        let sandbox = host();
+        let _again = added_again(&sandbox, &debian);
+        let lost = cache();
+        let _known = PublishedContainer::add_by(&debian, &sandbox, "known", 8082);
+        lost.iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
+        if is_killed {
+            sandbox.sh("find /run/cni -path */attachments/* -type f -exec sed -i 3d {} +");
+        }
+        sandbox.sh("find /run/cni -path */attachments/* -type f -exec touch -d @1700000000 {} +");
+        sandbox.sh(&format!("find {LEASES} -name 172.* -exec touch -d yesterday {{}} +"));
+        let before = leases();
+        assert_eq!((lost.len(), before.len()), (1, 2));
+        let said = tool(&sandbox, &["gc", "--remove"]);
+        assert_eq!(leases(), before, "{is_killed}: {said}");
+        assert!(said.stdout().contains(" eth0: unclear: "), "{is_killed}: {said}");
+    }
+}
+
+/// The administrator looks at a container from inside, and nothing is recorded about any of them.
+#[test]
+fn gc_and_repair_refuse_inside_a_container_of_the_reference() {
+    let Some(debian) = debian("the tool inside a container of the reference") else { return };
     let sandbox = host();
-    let _again = added_again(&sandbox, &debian);
-    let lost = cache();
-    let _known = PublishedContainer::add_by(&debian, &sandbox, "known", 8082);
-    lost.iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
-    sandbox.sh("find /run/cni -path */attachments/* -type f -exec touch -d @1700000000 {} +");
-    sandbox.sh(&format!("find {LEASES} -name 172.* -exec touch -d yesterday {{}} +"));
-    let before = leases();
-    assert_eq!((lost.len(), before.len()), (1, 2));
-    let said = tool(&sandbox, &["gc", "--remove"]);
-    assert_eq!(leases(), before, "{said}");
-    assert!(said.stdout().contains(" eth0: unclear: "), "{said}");
+    let _first = PublishedContainer::add_by(&debian, &sandbox, "first", 8081);
+    sandbox.sh("rm -rf /run/cni/.cni-plugins-rs");
+    let (leased, program) = (leases(), binaries::under_test().join("cni-plugins"));
+    for words in ["gc --remove", "repair"] {
+        let refused = sandbox.exec(&["sh", "-c", &format!("ip netns exec first {} {words}", program.display())]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{words}: {}", refused.stderr);
+        assert!(refused.stderr.contains("belong to another network namespace; run this command in it"), "{words}");
+    }
+    assert_eq!((leases(), cache().len()), (leased, 1));
+    assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n", "on the host");
+}
+
+/// Our plugins, but the firewall of the reference.
+fn mixed(sandbox: &Sandbox, debian: &Path) -> PathBuf {
+    let (folder, ours) = (PathBuf::from("/run/cni-mixed"), binaries::under_test());
+    for kind in ["loopback", "bridge", "host-local", "portmap"] {
+        sandbox.sh(&format!("install -D {}/{kind} {}/{kind}", ours.display(), folder.display()));
+    }
+    sandbox.sh(&format!("install {}/firewall {}/firewall", debian.display(), folder.display()));
+    folder
+}
+
+/// The reference's DEL has left the claim of the one before, and its ADD makes none for the one that has the address now.
+#[test]
+fn gc_leaves_the_rules_of_one_whose_bridge_is_ours_and_whose_firewall_is_the_references() {
+    let Some(debian) = debian("our bridge with the firewall of the reference") else { return };
+    let sandbox = host();
+    let folder = mixed(&sandbox, &debian);
+    let goes = PublishedContainer::add(&sandbox, "goes", 8081);
+    goes.tool.binaries(&folder).del(&goes.container).expect_success();
+    end_namespace(&sandbox, "goes");
+    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
+    let _stays = PublishedContainer::add_by(&folder, &sandbox, "stays", 8082);
+    let before = rules(&sandbox);
+    assert_eq!(before.len(), 2);
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    assert_eq!((rules(&sandbox), records().iter().any(|record| record.contains("/claims/"))), (before, false));
 }
 
 fn leases() -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Two owners of one address (C8 of `reference/defects.md`).
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Sandbox, Standalone};
+use cni_conformance::{CniTool, Nomad, Sandbox, Standalone};
 use serde_json::json;
 
 /// The DEL of either removed the rules of both.
@@ -31,4 +31,22 @@ fn one_address_in_two_networks_has_its_rules_until_the_last_owner_goes() {
         stays.del();
         assert_eq!(rules(), 0);
     });
+}
+
+/// gVisor takes the address from the kernel, and uses it itself. A late DEL of the one that had the address before comes again.
+#[test]
+fn the_rules_of_a_sandbox_that_has_taken_its_address_from_the_kernel_stay() {
+    let sandbox = Sandbox::new();
+    let tool = CniTool::new(&sandbox, &Nomad::version("1.0.0").conflist());
+    let container = sandbox.container("stays");
+    tool.add(&container).expect_success();
+    container.sh("ip address flush dev eth0");
+    let rules = || sandbox.sh("iptables -S CNI-FORWARD").lines().filter(|line| line.contains("172.26.64.2/32")).count();
+    assert_eq!(rules(), 2);
+    let ips = json!([{"address": "172.26.64.2/20"}]);
+    let prev_result = json!({"cniVersion": "1.0.0", "interfaces": [], "ips": ips});
+    Standalone::new(&sandbox, "firewall", "gone", &prev_result, &json!({"name": "other"})).del();
+    assert_eq!(rules(), 2);
+    tool.del(&container).expect_success();
+    assert_eq!(rules(), 0);
 }

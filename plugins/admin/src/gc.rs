@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::calls::PluginFolders;
 use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
-use crate::life::refusal;
+use crate::life::{refusal, refusal_inside};
 use crate::output::{FOUND, print};
 use cni_linux::output::{complain, one_line};
 
@@ -50,6 +50,11 @@ pub fn run(options: &GcOptions) -> ExitCode {
         Ok(found) => found,
         Err(error) => return refused(&format!("failed to read the cache: {error}")),
     };
+    match refusal_inside(found.attached.iter().map(|one| &one.cached)) {
+        Ok(None) => {}
+        Ok(Some(sentence)) => return refused(sentence),
+        Err(error) => return refused(&error_line(&error)),
+    }
     let problems = std::mem::take(&mut found.unknown);
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {

@@ -5,7 +5,9 @@
 //! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`].
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use crate::survey::{Space, Survey};
@@ -13,6 +15,7 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
+use cni_kernel::netns::OWN_NETNS;
 use cni_linux::host::LinuxHost;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
@@ -51,6 +54,30 @@ pub fn neutral_request() -> Result<Request, Error> {
 pub fn refusal() -> Result<Option<&'static str>, Error> {
     let mut host = LinuxHost::new(&neutral_request()?);
     Ok(host.has_records_elsewhere()?.then_some(ELSEWHERE))
+}
+
+/// The same for a process that is in the namespace of one of these containers: where plugins of others have made all of them, there
+/// are no records.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn refusal_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<Option<&'static str>, Error> {
+    let identity = |path: &str| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let Some(own) = identity(OWN_NETNS) else { return Ok(None) };
+    let is_own = |cached: &&Cached| cached.netns.as_deref().is_some_and(|path| identity(path) == Some(own));
+    let mut inside = all.into_iter().filter(is_own).peekable();
+    if inside.peek().is_none() {
+        return Ok(None);
+    }
+    let mut host = LinuxHost::new(&neutral_request()?);
+    for cached in inside {
+        // A path below /proc may lead to any process by now.
+        let is_entered = cached.netns.as_deref().is_some_and(|path| host.enter(path).is_ok());
+        if is_entered && has_interface(cached, &mut host)? {
+            return Ok(Some(ELSEWHERE));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
@@ -149,11 +176,20 @@ impl Living {
         if let Some(gaps) = survey.gaps.text() {
             return Life::Unknown(format!("not every network namespace of the machine can be seen: {gaps}"));
         }
-        match signs.addresses.iter().find(|address| self.has_unexplained_address(address, &survey.spaces)) {
+        self.judge_by_addresses(&signs.addresses, survey)
+    }
+
+    fn judge_by_addresses(&self, addresses: &[IpAddr], survey: &Survey) -> Life {
+        match addresses.iter().find(|address| self.has_unexplained_address(address, &survey.spaces)) {
             Some(address) => Life::Unknown(format!("a network namespace has {address}, and may be its own")),
             None => Life::Dead,
         }
     }
+}
+
+/// The survey of the machine, which is taken when it is first needed.
+fn survey_of<'s>(survey: &'s mut Option<Survey>, host: &mut LinuxHost) -> &'s Survey {
+    survey.get_or_insert_with(|| Survey::take(host.namespaces().identity(Ns::Host).ok().flatten().as_deref()))
 }
 
 /// Judges attachments.
@@ -207,7 +243,11 @@ impl Judge {
     ) -> Life {
         match AttachmentRecord::read(at, self.host.records()) {
             Ok(Some(record)) => match record.life(&mut self.host) {
-                Life::Dead if self.is_older(&record, written) => {}
+                Life::Dead if self.is_older(&record, written) => {
+                    if record.link.is_none() {
+                        return self.life_after_killed_add(at, telling(addresses));
+                    }
+                }
                 life @ (Life::Alive | Life::Dead | Life::Unknown(_)) => return life,
             },
             Ok(None) => {}
@@ -219,11 +259,22 @@ impl Judge {
         self.by_survey(&Signs { macs: Vec::new(), addresses: telling(addresses) })
     }
 
-    /// Whether the record of an interface was written before a time since 1970. One of unknown age counts as older, since it must not
+    /// Judges an attachment with a lease by the addresses, where its record says that it is dead, is older than the lease, and names
+    /// no interface. An ADD writes such a record before its lease. If it was killed, the attachment is dead, unless plugins of others
+    /// have added it again since; what cannot be seen decides nothing.
+    fn life_after_killed_add(&mut self, at: &Attachment, addresses: Vec<IpAddr>) -> Life {
+        if self.has_alias(at) {
+            return Life::Alive;
+        }
+        let (living, survey) = (&self.living, survey_of(&mut self.survey, &mut self.host));
+        living.judge_by_addresses(&addresses, survey)
+    }
+
+    /// Whether the record of an attachment was written before a time since 1970. One of unknown age counts as older, since it must not
     /// prove that a container is dead.
     fn is_older(&mut self, record: &AttachmentRecord, time: Duration) -> bool {
         let written = AttachmentRecord::written(&record.at, self.host.records());
-        record.link.is_some() && !matches!(written, Ok(Some(written)) if written >= time)
+        !matches!(written, Ok(Some(written)) if written >= time)
     }
 
     /// Judges an attachment by its record; returns `None` if it has no record.
@@ -324,8 +375,7 @@ impl Judge {
 
     fn by_survey(&mut self, signs: &Signs) -> Life {
         let Self { host, living, survey } = self;
-        let take = || Survey::take(host.namespaces().identity(Ns::Host).ok().flatten().as_deref());
-        living.judge(signs, survey.get_or_insert_with(take))
+        living.judge(signs, survey_of(survey, host))
     }
 
     /// Whether a veth of the host, whose other end is in a namespace that lives, names the attachment.
@@ -434,6 +484,15 @@ mod tests {
         );
         let two = [own, space("02:00:00:00:00:0a", 3)];
         assert!(matches!(judge(&[heir], &signs(Some(MAC), 3), &two, None), Life::Unknown(_)), "two have the address");
+    }
+
+    #[test]
+    fn after_a_killed_add_only_an_address_that_is_seen_counts() {
+        let mut survey = Survey { spaces: vec![space(MAC, 3)], ..Survey::default() };
+        survey.gaps.add("a gap");
+        let judge = |last| Living::default().judge_by_addresses(&[address(last)], &survey);
+        assert!(matches!(judge(3), Life::Unknown(_)));
+        assert_eq!(judge(4), Life::Dead);
     }
 
     #[test]

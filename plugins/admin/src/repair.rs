@@ -35,7 +35,7 @@ use crate::cache::reader::CacheReader;
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
-use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
+use crate::life::{Judge, LIVES_ON, neutral_request, refusal, refusal_inside};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -61,7 +61,13 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     };
     let (started, tools) = (Instant::now(), Tools::new(options.mode()));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
-    for group in meant(&mut files, options, &mut report).chunks(together::MOST) {
+    let meant = meant(&mut files, options, &mut report);
+    match refusal_inside(meant.iter().map(|(cached, _)| cached)) {
+        Ok(None) => {}
+        Ok(Some(sentence)) => return refused(sentence),
+        Err(error) => return refused(&error_line(&error)),
+    }
+    for group in meant.chunks(together::MOST) {
         for ((cached, file), outcome) in group.iter().zip(repair(group, &tools)) {
             let outcome = judged(cached, outcome, &mut judge);
             report.attachment(&cached.at, &outcome);

@@ -60,10 +60,8 @@ impl Plan {
 
 /// The rules of iptables that a step makes on the host. A change of nf_tables' own tables costs what it changes.
 const fn host_rules(step: &Step) -> Option<&IptablesRuleset> {
-    match step {
-        Step::EnsureRules { ns: Ns::Host, ruleset: Ruleset::Iptables(rules) } => Some(rules),
-        _ => None,
-    }
+    let Step::EnsureRules { ns: Ns::Host, ruleset: Ruleset::Iptables(rules) } = step else { return None };
+    Some(rules)
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@
 //! For every change of a table the kernel checks all of it, so the rules of many candidates are removed at once, before the
 //! DELs, which then find none.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::plugin_calls::{RunningCalls, WatchedCalls};
 use cni_core::error::Error;
-use cni_model::plan::Plan;
+use cni_model::plan::{Ns, Plan};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
-use cni_plugin::host::Host as _;
+use cni_plugin::host::{Host as _, LinkQuery};
 use cni_plugin::namespace::Life;
 use cni_plugin::share::Share;
 
@@ -151,7 +152,7 @@ impl Remover {
         locked.retain(|candidate| {
             self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
         });
-        let mut steps = Vec::new();
+        let (mut steps, veths) = (Vec::new(), self.veths());
         for candidate in locked {
             let cached = candidate.cached();
             if self.changed(candidate).is_none() {
@@ -159,11 +160,23 @@ impl Remover {
                 steps.extend(plugins.filter_map(|config| self.caller.rehearse(cached, config).ok()).flatten());
             }
         }
+        // Plugins of others take no lock: the container of a new veth may have an address of a candidate by now. The DEL of each
+        // looks again.
+        let is_new = |index: &u32| veths.as_ref().is_none_or(|before| !before.contains(index));
+        if self.veths().is_none_or(|now| now.iter().any(is_new)) {
+            return;
+        }
         for step in Plan::join_removals(steps) {
             if let Err(error) = self.caller.host().and_then(|host| host.apply(&step)) {
                 log::debug!("the rules of each attachment are removed by its DEL: {}", error.in_full());
             }
         }
+    }
+
+    /// The indices of the veths of the host; `None` when the kernel does not answer.
+    fn veths(&mut self) -> Option<BTreeSet<u32>> {
+        let links = self.caller.host().and_then(|host| host.links(Ns::Host, LinkQuery::Kind("veth")));
+        Some(links.ok()?.iter().map(|link| link.index).collect())
     }
 
     /// Removes what is left of an attachment, if it is dead; `locked` is the time since which it may be locked.

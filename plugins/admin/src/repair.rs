@@ -81,7 +81,10 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
         report.line(&format!("no attachment{network} in {}", results.display()));
     }
-    second_look::look_again(put_back, started.elapsed(), |one, outcome| report.attachment(&one.cached.at, &outcome));
+    let repair = started..Instant::now();
+    // What is left for its end is done during the pause before the second look.
+    drop(tools);
+    second_look::look_again(put_back, repair, |one, outcome| report.attachment(&one.cached.at, &outcome));
     if options.is_whole() {
         record(report.failures);
     }

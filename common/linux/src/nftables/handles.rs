@@ -10,11 +10,12 @@
 //! The links are kept from the first listing of a long chain on; a host with a few containers has none. They go with the
 //! last record of the namespace.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cni_core::error::Failure;
 use cni_core::names::hash_hex;
@@ -41,6 +42,8 @@ pub(crate) struct RuleHandles {
     own: LinkDirectory,
     /// Handles are remembered for other processes, and not looked up: kept tables answer without them.
     is_write_only: bool,
+    /// The handles for other processes, by their links. They are written at the end, since nobody waits for them.
+    later: BTreeMap<PathBuf, u64>,
 }
 
 /// The directory of a namespace.
@@ -62,7 +65,12 @@ impl RuleHandles {
             NetnsScope::Current => LinkDirectory::Unasked,
             NetnsScope::Other(_) => LinkDirectory::None,
         };
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own, is_write_only: false }
+        Self {
+            root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY),
+            own,
+            is_write_only: false,
+            later: BTreeMap::new(),
+        }
     }
 
     /// From now on finds nothing, and learns nothing from listings. The handles of new rules are remembered.
@@ -71,8 +79,13 @@ impl RuleHandles {
     }
 
     /// Finds and learns again.
-    pub(crate) const fn read_again(&mut self) {
+    pub(crate) fn read_again(&mut self) {
         self.is_write_only = false;
+        self.write_later();
+    }
+
+    fn write_later(&mut self) {
+        std::mem::take(&mut self.later).iter().for_each(|(link, handle)| write(link, *handle));
     }
 
     /// Whether handles are looked up, and learned from listings.
@@ -95,18 +108,19 @@ impl RuleHandles {
 
     /// Remembers the handle of a rule that has no copy.
     pub(crate) fn keep(&mut self, chain: &ChainId, rule: &str, handle: u64) {
-        let Some(link) = self.link(chain, rule) else { return };
-        let make = || symlink(handle.to_string(), &link);
-        let made = match make() {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => fs::remove_file(&link).and_then(|()| make()),
-            made => made,
-        };
-        unless_failed(made.map_err(FileError::of("write", &link)));
+        match self.link(chain, rule) {
+            Some(link) if self.is_write_only => {
+                self.later.insert(link, handle);
+            }
+            Some(link) => write(&link, handle),
+            None => {}
+        }
     }
 
     /// Removes what is remembered of a rule.
     pub(crate) fn forget(&mut self, chain: &ChainId, rule: &str) {
         if let Some(link) = self.link(chain, rule) {
+            self.later.remove(&link);
             unless_failed(cni_files::remove(&link));
         }
     }
@@ -159,6 +173,21 @@ impl RuleHandles {
     }
 }
 
+impl Drop for RuleHandles {
+    fn drop(&mut self) {
+        self.write_later();
+    }
+}
+
+fn write(link: &Path, handle: u64) {
+    let make = || symlink(handle.to_string(), link);
+    let made = match make() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => fs::remove_file(link).and_then(|()| make()),
+        made => made,
+    };
+    unless_failed(made.map_err(FileError::of("write", link)));
+}
+
 /// Removes the links of a namespace without containers: those of rules that all share are left until then.
 pub(crate) fn forget_all(root: &PrivateDirectory, namespace: &OsStr) {
     let directories = root.below(DIRECTORY);
@@ -183,11 +212,10 @@ fn unless_failed(done: Result<(), FileError>) {
 mod tests {
     use super::*;
     use cni_netfilter::nftables::{TableFamily, TableId};
-    use std::path::Path;
 
     fn handles(root: &Path) -> RuleHandles {
         let root = PrivateDirectory::new(root.join("records")).below(DIRECTORY);
-        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false }
+        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false, later: BTreeMap::new() }
     }
 
     fn chain(name: &'static str) -> ChainId {
@@ -213,6 +241,25 @@ mod tests {
         handles.forget(&chain("C"), "a");
         handles.forget(&chain("C"), "a");
         assert_eq!(known(&mut handles), [None, None, Some(u64::MAX)]);
+    }
+
+    #[test]
+    fn handles_for_other_processes_are_written_at_the_end() {
+        let root = tempfile::tempdir().expect("directory");
+        let seen = || handles(root.path()).find(&chain("C"), "a");
+        let mut writing = handles(root.path());
+        writing.learn(&chain("C"), LONG + 1, &found(&[7]));
+        writing.stop_reading();
+        writing.keep(&chain("C"), "a", 8);
+        assert_eq!(seen(), Some(7));
+        drop(writing);
+        assert_eq!(seen(), Some(8));
+        let mut writing = handles(root.path());
+        writing.stop_reading();
+        writing.keep(&chain("C"), "a", 9);
+        writing.forget(&chain("C"), "a");
+        drop(writing);
+        assert_eq!(seen(), None);
     }
 
     #[test]

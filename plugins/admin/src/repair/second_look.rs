@@ -4,7 +4,7 @@
 //! of the interface, rules are missing of an attachment that seems to live; put back, they would stay for ever. So
 //! `repair` looks again when nobody's DEL is under way any more.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,16 +42,19 @@ pub struct RestoredRules {
     pub plugins: Vec<String>,
 }
 
-/// Looks again at what has been put back by a repair that has taken so long, and removes what belongs to nobody any
-/// more. Tells of every attachment that does not stay as it was repaired.
+/// Looks again at what has been put back by a repair from its start to its end, and removes what belongs to nobody any more. Tells of
+/// every attachment that does not stay as it was repaired.
 pub fn look_again(
     mut watched: Vec<RestoredRules>,
-    taken: Duration,
+    repair: Range<Instant>,
     mut tell: impl FnMut(&RestoredRules, RepairOutcome),
 ) {
-    let (started, pause) = (Instant::now(), pause(taken, watched.len()));
+    let Range { start, end: ended } = repair;
+    let pause = pause(ended - start, watched.len());
+    let mut next = ended + pause;
     while !watched.is_empty() {
-        thread::sleep(pause);
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        next = Instant::now() + pause;
         let running = RunningCalls::observe();
         let is_going =
             |one: &RestoredRules| running.find(&one.cached.at, |name| can_work_on(&one.cached, name)).is_some();
@@ -61,7 +64,7 @@ pub fn look_again(
                 tell(one, outcome);
             }
         }
-        if started.elapsed() > PATIENCE {
+        if ended.elapsed() > PATIENCE {
             let unended =
                 || RepairOutcome::Failed(vec![RepairError::Unended.into()], Box::new(RepairOutcome::Complete));
             return going.iter().for_each(|one| tell(one, unended()));

@@ -1,8 +1,7 @@
-//! Finds the container that has got the address of one that is gone.
+//! Finds the container of other plugins, such as the reference's, that has got the address of one that is gone.
 //!
-//! Plugins of others, such as the reference's, record nothing about their containers, and what they make for an address, such as a
-//! rule that names nothing else, looks the same for each container that has it. A container of ours is known by the alias of its
-//! veth, and by the records of the plugins that it was added with.
+//! These plugins record nothing about their containers, and what they make for an address, such as a rule that names nothing else,
+//! looks the same for each container that has it. A container of ours is known by the alias of its veth, and by records.
 
 use std::net::IpAddr;
 
@@ -31,34 +30,15 @@ pub struct FormerHolder<'a> {
     pub result: &'a CniResult,
 }
 
-/// Whose veths are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Candidates {
-    /// Those of other projects' plugins.
-    OfOthers,
-    /// Those of all other attachments. The plugin that asks may have made nothing for them, though another of ours has made the veth.
-    All,
-}
-
-/// Finds the veth of a container that has `address` now. Never returns the veth of the former holder itself.
+/// Finds the veth of a container of other projects' plugins that has `address` now. Never returns the veth of the former holder itself.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn find(
-    address: IpAddr,
-    former: FormerHolder<'_>,
-    candidates: Candidates,
-    host: &mut dyn Host,
-) -> Result<Option<Link>, Error> {
-    let is_candidate = |link: &Link| match LinkOwner::of(link, former.at) {
-        LinkOwner::This => false,
-        LinkOwner::Another => candidates == Candidates::All,
-        LinkOwner::Unlabelled => true,
-    };
+pub fn find(address: IpAddr, former: FormerHolder<'_>, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     let ends = &former.result.interfaces;
     let is_own = |link: &Link| ends.iter().any(|one| one.sandbox.is_empty() && one.name == link.name);
     for link in host.links(Ns::Host, LinkQuery::Kind(VETH))? {
-        if !is_candidate(&link) || is_own(&link) {
+        if LinkOwner::of(&link, former.at) != LinkOwner::Unlabelled || is_own(&link) {
             continue;
         }
         let found = host.namespaces().peer_addresses(&link)?.unwrap_or_default();
@@ -98,25 +78,24 @@ mod tests {
     const ADDRESS: [u8; 4] = [10, 1, 2, 5];
 
     #[test]
-    fn another_container_with_the_address_is_one() {
+    fn only_a_container_of_other_plugins_with_the_address_is_one() {
         let gone = attachment("gone", "eth0");
-        for (alias, address, candidates, is_found) in [
-            (None, ADDRESS, Candidates::OfOthers, true),
-            (Some("uplink"), ADDRESS, Candidates::OfOthers, true),
-            (None, [10, 1, 2, 6], Candidates::All, false),
-            (Some("cni:net1:gone:eth0"), ADDRESS, Candidates::All, false),
-            (Some("cni:net1:c1:eth0"), ADDRESS, Candidates::OfOthers, false),
-            (Some("cni:net1:c1:eth0"), ADDRESS, Candidates::All, true),
+        for (alias, address, is_found) in [
+            (None, ADDRESS, true),
+            (Some("uplink"), ADDRESS, true),
+            (None, [10, 1, 2, 6], false),
+            (Some("cni:net1:gone:eth0"), ADDRESS, false),
+            (Some("cni:net1:c1:eth0"), ADDRESS, false),
         ] {
             let (mut host, end) = host_with_veth(alias, ADDRESS);
             let (unknown, interfaces) =
                 (CniResult::default(), vec![Interface { name: end.name, ..Interface::default() }]);
             let former = FormerHolder { at: &gone, home: None, result: &unknown };
-            let found = find(address.into(), former, candidates, &mut host).expect("an answer");
+            let found = find(address.into(), former, &mut host).expect("an answer");
             assert_eq!(found.is_some(), is_found, "{alias:?} {address:?}");
             let known = CniResult { interfaces, ..CniResult::default() };
             let former = FormerHolder { result: &known, ..former };
-            assert_eq!(find(address.into(), former, candidates, &mut host).expect("an answer"), None, "it is its own");
+            assert_eq!(find(address.into(), former, &mut host).expect("an answer"), None, "it is its own");
         }
     }
 
@@ -134,8 +113,7 @@ mod tests {
         host.change_link(Ns::Container, "eth0", |link| link.peer = Some(end.index));
         for (home, is_found) in [(&recorded, false), (&another, true)] {
             let former = FormerHolder { at: &gone, home: Some(home), result: &result };
-            let found = find(ADDRESS.into(), former, Candidates::OfOthers, &mut host).expect("an answer");
-            assert_eq!(found.is_some(), is_found, "{home:?}");
+            assert_eq!(find(ADDRESS.into(), former, &mut host).expect("an answer").is_some(), is_found, "{home:?}");
         }
     }
 }

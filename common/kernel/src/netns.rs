@@ -3,7 +3,7 @@
 //! Only the calling thread enters the namespace, and it returns at once. Sockets and namespace files that were opened
 //! inside keep belonging to it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -23,6 +23,12 @@ pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// The user namespace that this process is in.
+const OWN_USERNS: &str = "/proc/self/ns/user";
+
+/// `DEFAULT_OVERFLOWUID` of `linux/highuid.h`: a user that has no number in the user namespace of this process.
+const OVERFLOW_UID: libc::uid_t = 65534;
 
 /// Of `linux/nsfs.h`.
 const NS_GET_USERNS: u32 = 0xb701;
@@ -100,20 +106,25 @@ impl Netns {
         }
     }
 
-    /// Whether a user of the machine other than root has made the user namespace that it belongs to, as with `unshare -Urn`. Containers
-    /// of root, also those with a user namespace, are not such. Kernels before 4.11 do not tell.
-    pub fn is_of_other_user(&self) -> bool {
+    /// Whether another user of the machine than root and `user` has made the user namespace that it belongs to, as with `unshare -Urn`.
+    /// Containers of root, also those with a user namespace, are not such. Kernels before 4.11 do not tell, nor does one about a user
+    /// that has no number here.
+    pub fn is_of_other_user(&self, user: libc::uid_t) -> bool {
         // SAFETY: this request has no argument, and the kernel checks the descriptor.
         let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_USERNS as _) };
         if fd < 0 {
             return false;
         }
         // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
-        let owner = unsafe { OwnedFd::from_raw_fd(fd) };
+        let owner = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let is_own = match (owner.metadata(), fs::metadata(OWN_USERNS)) {
+            (Ok(owner), Ok(own)) => (owner.dev(), owner.ino()) == (own.dev(), own.ino()),
+            _ => true,
+        };
         let mut uid: libc::uid_t = 0;
         // SAFETY: this request writes a number of a user to its argument.
         let told = unsafe { libc::ioctl(owner.as_raw_fd(), NS_GET_OWNER_UID as _, &raw mut uid) };
-        told == 0 && uid != 0
+        told == 0 && !is_own && ![0, user, OVERFLOW_UID].contains(&uid)
     }
 
     /// Whether both are the same namespace.

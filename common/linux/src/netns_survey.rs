@@ -40,8 +40,9 @@ const MOST_KEPT: usize = 64;
 /// What a survey looks for.
 #[derive(Clone, Copy, Debug)]
 pub enum SurveyScope<'s> {
-    /// All links and addresses, however long it takes.
-    Everything,
+    /// All links and addresses, however long it takes, but not in namespaces of other users than root and this one: any user can show
+    /// what looks like a container there, or what cannot be looked at.
+    Everything { user: u32 },
     /// The links of a kind, or hardware for `None`, within a time limit: DEL waits for it, and any user of the machine can
     /// make namespaces and fill them.
     Links(Option<&'s str>),
@@ -63,7 +64,7 @@ impl NetnsSurvey {
     pub fn take(scope: SurveyScope<'_>) -> Self {
         let mut found = Self::default();
         match (hidden_processes(), scope) {
-            (Some(reason), SurveyScope::Everything) => found.gaps.add(reason),
+            (Some(reason), SurveyScope::Everything { .. }) => found.gaps.add(reason),
             // It is so for every DEL on this machine.
             (Some(reason), SurveyScope::Links(_)) => {
                 log::info!("not all processes of the machine can be seen: {reason}")
@@ -95,7 +96,7 @@ struct Surveyor<'s> {
 impl<'s> Surveyor<'s> {
     fn new(scope: SurveyScope<'s>) -> Result<Self, Error> {
         let limits = match scope {
-            SurveyScope::Everything => Limits::NONE,
+            SurveyScope::Everything { user } => Limits { user: Some(user), ..Limits::NONE },
             SurveyScope::Links(_) => Limits::of_del(),
         };
         let mut own = Socket::open()?;
@@ -114,9 +115,9 @@ impl<'s> Surveyor<'s> {
             vanished.extend(self.visit_all(&mut paths));
             self.found.kept.append(&mut paths.roots);
             if vanished.is_empty() || round == ROUNDS || self.limits.are_reached() {
-                self.remaining(vanished)
-                    .iter()
-                    .for_each(|name| self.found.gaps.add(format!("{name} cannot be opened")));
+                for name in self.visit_remaining(vanished) {
+                    self.found.gaps.add(format!("{name} cannot be opened"));
+                }
                 self.found.gaps.merge(paths.gaps);
                 break;
             }
@@ -132,15 +133,22 @@ impl<'s> Surveyor<'s> {
         self.found
     }
 
-    /// Those of some namespaces that are still there. The others have ended: any user can make many that last for a moment.
-    fn remaining(&mut self, mut vanished: Vec<String>) -> Vec<String> {
-        if !vanished.is_empty() && !self.limits.are_reached() {
-            let mut again = Paths::new(self.limits, self.seen.clone());
-            again.observe_threads();
-            again.observe_hidden();
-            let found = again.take();
-            self.found.gaps.merge(again.gaps);
-            vanished.retain(|name| found.contains_key(name));
+    /// Looks into those of the vanished namespaces that still exist, each opened as soon as a path to it is seen: any user can make many
+    /// that last for a moment, or go from process to process. Returns those that could not be opened.
+    fn visit_remaining(&mut self, mut vanished: Vec<String>) -> Vec<String> {
+        if vanished.is_empty() || self.limits.are_reached() {
+            return vanished;
+        }
+        let mut again = Paths::new(self.limits, self.seen.clone()).opening(&vanished);
+        again.observe_threads();
+        again.observe_hidden();
+        let (found, opened) = (again.take(), std::mem::take(&mut again.opened));
+        self.found.gaps.merge(again.gaps);
+        vanished.retain(|name| found.contains_key(name) && !opened.contains_key(name));
+        for (name, netns) in opened {
+            if let Err(error) = self.look_inside(netns, &[]) {
+                self.found.gaps.add(format!("{name}: {}", error.in_full()));
+            }
         }
         vanished
     }
@@ -192,9 +200,8 @@ impl<'s> Surveyor<'s> {
             self.numbers.remove(number);
         });
         match self.scope {
-            // Otherwise any user could show what looks like a container, or what cannot be looked at.
-            SurveyScope::Everything if netns.is_of_other_user() => Ok(()),
-            SurveyScope::Everything => self.look_at_all(&netns, paths),
+            SurveyScope::Everything { .. } if self.limits.exclude(&netns) => Ok(()),
+            SurveyScope::Everything { .. } => self.look_at_all(&netns, paths),
             SurveyScope::Links(kind) => self.look_for_links(kind, netns, number, paths),
         }
     }
@@ -273,7 +280,7 @@ impl<'s> Surveyor<'s> {
     /// Looks into a namespace that has no path.
     fn visit_number(&mut self, number: i32) {
         let seen = match self.scope {
-            SurveyScope::Everything => self.numbered(number),
+            SurveyScope::Everything { .. } => self.numbered(number),
             SurveyScope::Links(kind) => self
                 .links(None, kind, Some(number))
                 .map(|links| (!links.is_empty()).then(|| NetnsView { links, ..NetnsView::default() })),
@@ -334,6 +341,9 @@ mod tests {
         use super::*;
         use cni_kernel::netns::OWN_NETNS;
 
+        const EVERYTHING: SurveyScope<'_> = SurveyScope::Everything { user: 0 };
+        const USER: u32 = 12345;
+
         #[test]
         fn a_search_for_links_finds_them_where_a_thread_is_and_lists_no_addresses() {
             let (ready, is_ready) = mpsc::channel();
@@ -375,15 +385,16 @@ mod tests {
                 "-c",
                 "ip link set lo up && echo made && read -r _",
             ]);
-            let mut user = user.uid(65534).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+            let mut user = user.uid(USER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
             let mut said = [0; 5];
             user.stdout.take().expect("piped").read_exact(&mut said).expect("the namespace is made");
             let path = format!("/proc/{}/ns/net", user.id());
-            assert!(Netns::open(&path).expect("opened").is_of_other_user());
-            assert!(!Netns::own().expect("opened").is_of_other_user());
-            let found = NetnsSurvey::take(SurveyScope::Everything);
-            assert!(!found.views.iter().any(|view| view.paths.contains(&path)));
-            assert!(found.gaps.text().is_none_or(|gaps| !gaps.contains(&path)));
+            assert!(Netns::open(&path).expect("opened").is_of_other_user(0));
+            assert!(!Netns::own().expect("opened").is_of_other_user(0));
+            let has_path = |found: &NetnsSurvey| found.views.iter().any(|view| view.paths.contains(&path));
+            let found = NetnsSurvey::take(EVERYTHING);
+            assert!(!has_path(&found) && found.gaps.text().is_none_or(|gaps| !gaps.contains(&path)));
+            assert!(has_path(&NetnsSurvey::take(SurveyScope::Everything { user: USER })));
             drop(user.stdin.take());
             user.wait().expect("ended");
         }
@@ -410,7 +421,7 @@ mod tests {
                     view.paths.iter().any(|path| fs::read_link(path).is_ok_and(|it| it.to_str() == Some(&*name)));
                 leads_there && view.addresses.iter().any(|address| address.cidr.address() == loopback)
             };
-            assert!(NetnsSurvey::take(SurveyScope::Everything).views.iter().any(is_found));
+            assert!(NetnsSurvey::take(EVERYTHING).views.iter().any(is_found));
         }
     }
 }

@@ -199,33 +199,6 @@ fn gc_and_repair_refuse_inside_a_container_of_the_reference() {
     assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n", "on the host");
 }
 
-/// Our plugins, but the firewall of the reference.
-fn mixed(sandbox: &Sandbox, debian: &Path) -> PathBuf {
-    let (folder, ours) = (PathBuf::from("/run/cni-mixed"), binaries::under_test());
-    for kind in ["loopback", "bridge", "host-local", "portmap"] {
-        sandbox.sh(&format!("install -D {}/{kind} {}/{kind}", ours.display(), folder.display()));
-    }
-    sandbox.sh(&format!("install {}/firewall {}/firewall", debian.display(), folder.display()));
-    folder
-}
-
-/// The reference's DEL has left the claim of the one before, and its ADD makes none for the one that has the address now.
-#[test]
-fn gc_leaves_the_rules_of_one_whose_bridge_is_ours_and_whose_firewall_is_the_references() {
-    let Some(debian) = debian("our bridge with the firewall of the reference") else { return };
-    let sandbox = host();
-    let folder = mixed(&sandbox, &debian);
-    let goes = PublishedContainer::add(&sandbox, "goes", 8081);
-    goes.tool.binaries(&folder).del(&goes.container).expect_success();
-    end_namespace(&sandbox, "goes");
-    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
-    let _stays = PublishedContainer::add_by(&folder, &sandbox, "stays", 8082);
-    let before = rules(&sandbox);
-    assert_eq!(before.len(), 2);
-    tool(&sandbox, &["gc", "--remove"]).expect_success();
-    assert_eq!((rules(&sandbox), records().iter().any(|record| record.contains("/claims/"))), (before, false));
-}
-
 fn leases() -> Vec<String> {
     let found = fs::read_dir(LEASES).expect("leases").filter(is_lease);
     let mut names: Vec<String> =

@@ -33,6 +33,28 @@ fn one_address_in_two_networks_has_its_rules_until_the_last_owner_goes() {
     });
 }
 
+/// The same where the one that stays is a sandbox such as gVisor, which takes the address from the kernel.
+#[test]
+fn the_rules_go_back_to_a_sandbox_that_has_taken_the_address_from_the_kernel() {
+    let sandbox = Sandbox::new();
+    let [stays, goes] = ["stays", "goes"].map(|name| {
+        let mut list = Nomad::version("1.0.0").conflist();
+        list["name"] = name.into();
+        list["plugins"][1]["bridge"] = name.into();
+        list["plugins"][1]["ipam"]["dataDir"] = format!("/var/lib/cni/{name}").into();
+        (CniTool::new(&sandbox, &list), sandbox.container(name))
+    });
+    stays.0.add(&stays.1).expect_success();
+    stays.1.sh("ip address flush dev eth0");
+    goes.0.add(&goes.1).expect_success();
+    let rules = || sandbox.sh("iptables -S CNI-FORWARD").lines().filter(|line| line.contains("172.26.64.2/32")).count();
+    assert_eq!(rules(), 2);
+    goes.0.del(&goes.1).expect_success();
+    assert_eq!(rules(), 2);
+    stays.0.del(&stays.1).expect_success();
+    assert_eq!(rules(), 0);
+}
+
 /// gVisor takes the address from the kernel, and uses it itself. A late DEL of the one that had the address before comes again.
 #[test]
 fn the_rules_of_a_sandbox_that_has_taken_its_address_from_the_kernel_stay() {

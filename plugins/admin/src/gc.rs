@@ -62,7 +62,7 @@ pub fn run(options: &GcOptions) -> ExitCode {
             Ok(folders) => folders,
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
-        match Remover::new(folders) {
+        match Remover::new(folders, options.scope.directory()) {
             Ok(mut remover) => remover.remove_all(&candidates),
             Err(error) => return refused(&error_line(&error)),
         }

@@ -135,7 +135,7 @@ impl Scope {
         }
     }
 
-    fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY))
     }
 }
@@ -165,7 +165,7 @@ impl Inventory {
                 Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
             }
         }
-        let judged = Judge::new().and_then(|mut judge| {
+        let judged = Judge::new(scope.directory()).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             found.look_for_others(scope, &mut judge)

@@ -8,14 +8,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
+use crate::result_cache;
 use crate::survey::{Space, Survey};
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 use cni_kernel::netns::OWN_NETNS;
+use cni_linux::hidden_processes::hidden_processes;
 use cni_linux::host::LinuxHost;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
@@ -64,16 +67,23 @@ pub fn refusal() -> Result<Option<&'static str>, Error> {
 pub fn refusal_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<Option<&'static str>, Error> {
     let identity = |path: &str| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     let Some(own) = identity(OWN_NETNS) else { return Ok(None) };
+    // A path below /proc may lead to a process of the host by now.
+    if identity("/proc/1/ns/net") == Some(own) && hidden_processes().is_none() {
+        return Ok(None);
+    }
     let is_own = |cached: &&Cached| cached.netns.as_deref().is_some_and(|path| identity(path) == Some(own));
     let mut inside = all.into_iter().filter(is_own).peekable();
     if inside.peek().is_none() {
         return Ok(None);
     }
-    let mut host = LinuxHost::new(&neutral_request()?);
+    let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?);
     for cached in inside {
-        // A path below /proc may lead to any process by now.
-        let is_entered = cached.netns.as_deref().is_some_and(|path| host.enter(path).is_ok());
-        if is_entered && has_interface(cached, &mut host)? {
+        let Some(link) = host.link(Ns::Host, &cached.at.ifname)? else { continue };
+        let (signs, mac) = (Signs::of(cached), link.mac.as_ref().map(|mac| mac.to_string().to_ascii_lowercase()));
+        let addresses = host.addresses(Ns::Host, Some(link.index), None)?;
+        if mac.is_some_and(|mac| signs.macs.contains(&mac))
+            || addresses.iter().any(|one| signs.addresses.contains(&one.cidr.address()))
+        {
             return Ok(Some(ELSEWHERE));
         }
     }
@@ -188,23 +198,28 @@ impl Living {
 }
 
 /// The survey of the machine, which is taken when it is first needed.
-fn survey_of<'s>(survey: &'s mut Option<Survey>, host: &mut LinuxHost) -> &'s Survey {
-    survey.get_or_insert_with(|| Survey::take(host.namespaces().identity(Ns::Host).ok().flatten().as_deref()))
+fn survey_of<'s>(survey: &'s mut Option<Survey>, user: u32, host: &mut LinuxHost) -> &'s Survey {
+    survey.get_or_insert_with(|| Survey::take(user, host.namespaces().identity(Ns::Host).ok().flatten().as_deref()))
 }
 
 /// Judges attachments.
 pub struct Judge {
     host: LinuxHost,
+    /// The user whose containers are in the cache.
+    user: u32,
     living: Living,
     /// Taken when the first attachment needs it.
     survey: Option<Survey>,
 }
 
 impl Judge {
+    /// Makes a judge of the containers in a runtime's cache directory.
+    ///
     /// # Errors
     /// As [`neutral_request`].
-    pub fn new() -> Result<Self, Error> {
-        Ok(Self { host: LinuxHost::new(&neutral_request()?), living: Living::default(), survey: None })
+    pub fn new(cache: &Path) -> Result<Self, Error> {
+        let user = fs::metadata(result_cache::results(cache)).map_or(0, |directory| directory.uid());
+        Ok(Self { host: LinuxHost::new(&neutral_request()?), user, living: Living::default(), survey: None })
     }
 
     /// Judges all attachments of the cache.
@@ -266,7 +281,7 @@ impl Judge {
         if self.has_alias(at) {
             return Life::Alive;
         }
-        let (living, survey) = (&self.living, survey_of(&mut self.survey, &mut self.host));
+        let (living, survey) = (&self.living, survey_of(&mut self.survey, self.user, &mut self.host));
         living.judge_by_addresses(&addresses, survey)
     }
 
@@ -374,8 +389,8 @@ impl Judge {
     }
 
     fn by_survey(&mut self, signs: &Signs) -> Life {
-        let Self { host, living, survey } = self;
-        living.judge(signs, survey_of(survey, host))
+        let Self { host, user, living, survey } = self;
+        living.judge(signs, survey_of(survey, *user, host))
     }
 
     /// Whether a veth of the host, whose other end is in a namespace that lives, names the attachment.

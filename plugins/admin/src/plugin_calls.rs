@@ -65,6 +65,13 @@ impl RunningCalls {
     }
 }
 
+impl RunningCalls {
+    /// Whether an ADD is under way, of whatever program.
+    pub fn has_addition(&self) -> bool {
+        self.0.iter().any(|call| has(&call.environment, "CNI_COMMAND", "ADD"))
+    }
+}
+
 impl Call {
     fn is_about(&self, at: &Attachment) -> bool {
         has(&self.environment, "CNI_CONTAINERID", at.container.as_str())

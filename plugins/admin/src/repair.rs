@@ -69,7 +69,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     }
     for group in meant.chunks(together::MOST) {
         for ((cached, file), outcome) in group.iter().zip(repair(group, &tools)) {
-            let outcome = judged(cached, outcome, &mut judge);
+            let outcome = judged(cached, outcome, directory, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
             if !plugins.is_empty() {
@@ -99,9 +99,9 @@ fn record(failures: usize) {
 }
 
 /// Decides about an attachment whose path leads to another namespace: its own namespace may still be alive.
-fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) -> RepairOutcome {
+fn judged(cached: &Cached, outcome: RepairOutcome, directory: &Path, judge: &mut Option<Judge>) -> RepairOutcome {
     let RepairOutcome::Gone(reason) = outcome else { return outcome };
-    match judge.take().map_or_else(Judge::new, Ok) {
+    match judge.take().map_or_else(|| Judge::new(directory), Ok) {
         Ok(one) => match judge.insert(one).life(cached) {
             Life::Dead => RepairOutcome::Gone(reason),
             Life::Alive => RepairOutcome::Skipped(LIVES_ON.to_owned()),

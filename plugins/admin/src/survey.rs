@@ -37,9 +37,9 @@ impl Space {
 }
 
 impl Survey {
-    /// Looks at the whole machine; `own` is the identity of the host's namespace.
-    pub fn take(own: Option<&str>) -> Self {
-        Self::of(NetnsSurvey::take(SurveyScope::Everything), own)
+    /// Looks at the whole machine, except namespaces of other users than root and `user`; `own` is the identity of the host's namespace.
+    pub fn take(user: u32, own: Option<&str>) -> Self {
+        Self::of(NetnsSurvey::take(SurveyScope::Everything { user }), own)
     }
 
     fn of(NetnsSurvey { views, gaps, kept: _ }: NetnsSurvey, own: Option<&str>) -> Self {

@@ -12,7 +12,7 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::leftovers;
-use cni_interface::newcomer::{self, Candidates, FormerHolder};
+use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::attachment_record::AttachmentRecord;
@@ -179,7 +179,7 @@ fn observe_claimed(
 ) -> Result<AddressRemoval, Error> {
     let Claim { owner, backends } = claim;
     for (former, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
-        if !going.contains(&&former) && has_address(&home, address, host)? {
+        if !going.contains(&&former) && has_address(&former, &home, address, host)? {
             return Ok(AddressRemoval::HandedBack { address, to: former, home });
         }
     }
@@ -214,8 +214,7 @@ fn unless_taken_over(
     if !may_have_left(former.home, netns, address, host)? {
         return Ok(removal);
     }
-    // The firewall of another project may have made the rules of a container whose bridge is ours.
-    let Some(link) = newcomer::find(address, former, Candidates::All, host)? else { return Ok(removal) };
+    let Some(link) = newcomer::find(address, former, host)? else { return Ok(removal) };
     log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
     Ok(AddressRemoval::TakenOver { address, owner: owner.clone() })
 }
@@ -223,29 +222,31 @@ fn unless_taken_over(
 /// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.
 pub fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     match claims::home_of(owner, host.records())? {
-        Some(home) => Ok(has_address(&home, address, host)? || is_used_by_a_sandbox(owner, &home, host)?),
+        Some(home) => has_address(owner, &home, address, host),
         None => Ok(true),
     }
 }
 
-/// Whether an attachment has its interface in a namespace that lives and has no address at all: a sandbox such as gVisor takes the
+/// Whether an attachment has its interface in its namespace, which lives, and has no address at all: a sandbox such as gVisor takes the
 /// addresses from the kernel, and uses them itself.
 fn is_used_by_a_sandbox(owner: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<bool, Error> {
-    if home.life(None, host) != Life::Alive {
-        return Ok(false);
-    }
     let Some(found) = home.addresses(host)? else { return Ok(true) };
     let has_none =
         !found.iter().any(|one| !one.cidr.address().is_loopback() && leftovers::is_global(&one.cidr.address()));
     match AttachmentRecord::read(owner, host.records())? {
-        Some(record) if has_none => record.has_interface(host),
+        Some(record) if has_none && record.link.is_some() => record.has_interface(host),
         Some(_) | None => Ok(false),
     }
 }
 
-/// Whether a namespace still exists and has an address. A namespace that cannot be examined may have it.
-fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    match namespace.life(None, host) {
+/// Whether the namespace of an attachment still exists and has an address. A namespace that cannot be examined may have it.
+fn has_address(
+    owner: &Attachment,
+    home: &RecordedNamespace,
+    address: IpAddr,
+    host: &mut dyn Host,
+) -> Result<bool, Error> {
+    match home.life(None, host) {
         Life::Alive => {}
         Life::Dead => return Ok(false),
         Life::Unknown(reason) => {
@@ -253,7 +254,7 @@ fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Ho
             return Ok(true);
         }
     }
-    holds(namespace, address, host)
+    Ok(holds(home, address, host)? || is_used_by_a_sandbox(owner, home, host)?)
 }
 
 /// Whether a namespace that lives has an address. One whose addresses cannot be listed may have it.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use cni_kernel::netns::Netns;
+
 use crate::clock::processor_time;
 
 /// How much processor time DEL takes to look for a link. It is as much on a machine with much load.
@@ -22,17 +24,24 @@ pub struct Limits {
     pub work: Option<Duration>,
     /// How many descriptors are looked at of one process.
     pub descriptors: usize,
+    /// The only user besides root whose namespaces are looked into; `None` for all users.
+    pub user: Option<u32>,
 }
 
 impl Limits {
     /// Those of a survey that may take as long as it needs.
-    pub const NONE: Self = Self { deadline: None, work: None, descriptors: usize::MAX };
+    pub const NONE: Self = Self { deadline: None, work: None, descriptors: usize::MAX, user: None };
 
     /// Those of a survey that DEL waits for.
     pub fn of_del() -> Self {
         let work = processor_time().map(|spent| spent + MOST_WORK);
         let work = work.inspect_err(|error| log::debug!("there is no clock of processor time: {error}")).ok();
-        Self { deadline: Some(Instant::now() + PATIENCE), work, descriptors: MOST_DESCRIPTORS }
+        Self { deadline: Some(Instant::now() + PATIENCE), work, descriptors: MOST_DESCRIPTORS, user: None }
+    }
+
+    /// Whether a namespace is one that is not looked into.
+    pub fn exclude(&self, namespace: &Netns) -> bool {
+        self.user.is_some_and(|user| namespace.is_of_other_user(user))
     }
 
     /// Whether the time is over.

@@ -15,6 +15,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 
+use super::limits::Limits;
 use super::mount_table::{MOUNT, MountTable};
 
 /// So many paths are kept of one namespace.
@@ -83,18 +84,19 @@ impl Entered {
     }
 }
 
-/// Looks into a mount namespace by a path; `None` if the path does not lead there.
+/// Looks into a mount namespace by a path; `None` if the path does not lead there, or if the limits exclude it: any user can make many,
+/// with copies of what is mounted elsewhere.
 ///
 /// # Errors
 /// If this process may not enter it.
-pub fn enter(path: &Path, name: &str) -> Result<Option<Entered>, Error> {
+pub fn enter(path: &Path, name: &str, limits: Limits) -> Result<Option<Entered>, Error> {
     let namespace = match Netns::open(path) {
         Ok(namespace) => namespace,
         Err(NetnsError::Gone { .. }) => return Ok(None),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     };
     let failed = |source| NetnsError::Failed { path: path.to_string_lossy().into_owned(), source };
-    if format!("{MOUNT}{}]", namespace.number().map_err(failed)?) != name {
+    if format!("{MOUNT}{}]", namespace.number().map_err(failed)?) != name || limits.exclude(&namespace) {
         return Ok(None);
     }
     // A thread that has entered a mount namespace cannot return without its former root; so it ends.

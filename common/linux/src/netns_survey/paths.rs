@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use cni_kernel::netns::Netns;
 use nix::fcntl::readlinkat;
 
 use super::gaps::Gaps;
@@ -36,6 +37,10 @@ pub struct Paths {
     by_name: BTreeMap<String, Vec<PathBuf>>,
     /// The namespaces whose paths were taken.
     known: BTreeSet<String>,
+    /// The namespaces to open when a path to them is seen.
+    wanted: BTreeSet<String>,
+    /// Those that could be opened.
+    pub opened: BTreeMap<String, Netns>,
     pub gaps: Gaps,
     mounts: MountNamespaces,
     /// The folders of descriptors.
@@ -51,11 +56,19 @@ impl Paths {
             limits,
             by_name: BTreeMap::new(),
             known,
+            wanted: BTreeSet::new(),
+            opened: BTreeMap::new(),
             gaps: Gaps::default(),
             mounts: MountNamespaces::default(),
             tables: Vec::new(),
             roots: Vec::new(),
         }
+    }
+
+    /// Opens these namespaces as soon as a path to them is seen: it may lead nowhere a moment later.
+    pub fn opening(mut self, names: &[String]) -> Self {
+        self.wanted.extend(names.iter().cloned());
+        self
     }
 
     /// Takes what was found since the last time.
@@ -155,7 +168,7 @@ impl Paths {
     /// Enters a mount namespace, which has no process that sees all of its mounts.
     fn look_into_mounts(&mut self, name: &str, paths: &[PathBuf]) {
         for path in paths {
-            match mount_namespaces::enter(path, name) {
+            match mount_namespaces::enter(path, name, self.limits) {
                 Ok(Some(entered)) => {
                     let root = entered.path();
                     let is_of_use = !entered.table.networks.is_empty() || !entered.table.mounts.is_empty();
@@ -199,6 +212,13 @@ impl Paths {
     }
 
     fn offer(&mut self, name: String, path: PathBuf) {
+        if self.wanted.contains(&name)
+            && let Ok(netns) = Netns::open(&path)
+            && netns.name().is_ok_and(|found| found == name)
+        {
+            self.wanted.remove(&name);
+            self.opened.insert(name.clone(), netns);
+        }
         if !self.known.contains(&name) {
             let paths = self.by_name.entry(name).or_default();
             if paths.len() < MOST_PATHS {

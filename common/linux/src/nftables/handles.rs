@@ -42,7 +42,8 @@ pub(crate) struct RuleHandles {
     own: LinkDirectory,
     /// Handles are remembered for other processes, and not looked up: kept tables answer without them.
     is_write_only: bool,
-    /// The handles for other processes, by their links. They are written at the end, since nobody waits for them.
+    /// The handles for other processes, by their links. They are written at the end, since nobody waits for them, and only where there
+    /// is a link still: a DEL may have removed the rule by then.
     later: BTreeMap<PathBuf, u64>,
 }
 
@@ -85,7 +86,11 @@ impl RuleHandles {
     }
 
     fn write_later(&mut self) {
-        std::mem::take(&mut self.later).iter().for_each(|(link, handle)| write(link, *handle));
+        for (link, handle) in std::mem::take(&mut self.later) {
+            if link.is_symlink() {
+                write(&link, handle);
+            }
+        }
     }
 
     /// Whether handles are looked up, and learned from listings.

@@ -8,6 +8,7 @@
 //! DELs, which then find none.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::plugin_calls::{RunningCalls, WatchedCalls};
@@ -117,8 +118,8 @@ pub struct Remover {
 impl Remover {
     /// # Errors
     /// When the kernel cannot be talked to.
-    pub fn new(folders: PluginFolders) -> Result<Self, Error> {
-        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new()?, calls: WatchedCalls::default() })
+    pub fn new(folders: PluginFolders, cache: &Path) -> Result<Self, Error> {
+        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new(cache)?, calls: WatchedCalls::default() })
     }
 
     /// Removes what is left of attachments, of those that are dead.
@@ -152,7 +153,7 @@ impl Remover {
         locked.retain(|candidate| {
             self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
         });
-        let (mut steps, veths) = (Vec::new(), self.veths());
+        let (mut steps, before) = (Vec::new(), self.settled_veths());
         for candidate in locked {
             let cached = candidate.cached();
             if self.changed(candidate).is_none() {
@@ -160,10 +161,10 @@ impl Remover {
                 steps.extend(plugins.filter_map(|config| self.caller.rehearse(cached, config).ok()).flatten());
             }
         }
-        // Plugins of others take no lock: the container of a new veth may have an address of a candidate by now. The DEL of each
-        // looks again.
-        let is_new = |index: &u32| veths.as_ref().is_none_or(|before| !before.contains(index));
-        if self.veths().is_none_or(|now| now.iter().any(is_new)) {
+        // Plugins of others take no lock: a container that they add meanwhile may have an address of a candidate by now. The DEL of
+        // each looks again.
+        let (Some(before), Some(now)) = (before, self.settled_veths()) else { return };
+        if !now.is_subset(&before) {
             return;
         }
         for step in Plan::join_removals(steps) {
@@ -173,8 +174,12 @@ impl Remover {
         }
     }
 
-    /// The indices of the veths of the host; `None` when the kernel does not answer.
-    fn veths(&mut self) -> Option<BTreeSet<u32>> {
+    /// The indices of the veths of the host, one of which each new container has; `None` while an ADD is under way, or when the kernel
+    /// does not answer.
+    fn settled_veths(&mut self) -> Option<BTreeSet<u32>> {
+        if RunningCalls::observe().has_addition() {
+            return None;
+        }
         let links = self.caller.host().and_then(|host| host.links(Ns::Host, LinkQuery::Kind("veth")));
         Some(links.ok()?.iter().map(|link| link.index).collect())
     }

@@ -42,8 +42,8 @@ pub struct RestoredRules {
     pub plugins: Vec<String>,
 }
 
-/// Looks again at what has been put back by a repair from its start to its end, and removes what belongs to nobody any more. Tells of
-/// every attachment that does not stay as it was repaired.
+/// Looks again at what a repair has put back, and removes what belongs to nobody any more. Tells of every attachment that does not
+/// stay as it was repaired. `repair` is the time from its start to its end.
 pub fn look_again(
     mut watched: Vec<RestoredRules>,
     repair: Range<Instant>,

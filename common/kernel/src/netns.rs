@@ -27,6 +27,9 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// The user namespace that this process is in.
 const OWN_USERNS: &str = "/proc/self/ns/user";
 
+/// The number of the first user namespace: `PROC_USER_INIT_INO` of `linux/proc_ns.h`.
+const FIRST_USERNS: u64 = 0xEFFF_FFFD;
+
 /// `DEFAULT_OVERFLOWUID` of `linux/highuid.h`: a user that has no number in the user namespace of this process.
 const OVERFLOW_UID: libc::uid_t = 65534;
 
@@ -107,8 +110,8 @@ impl Netns {
     }
 
     /// Whether another user of the machine than root and `user` has made the user namespace that it belongs to, as with `unshare -Urn`.
-    /// Containers of root, also those with a user namespace, are not such. Kernels before 4.11 do not tell, nor does one about a user
-    /// that has no number here.
+    /// Containers of root, also those with a user namespace, are not such. False where the kernel cannot tell: before 4.11, or if that
+    /// user has no number in the user namespace of this process.
     pub fn is_of_other_user(&self, user: libc::uid_t) -> bool {
         // SAFETY: this request has no argument, and the kernel checks the descriptor.
         let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_USERNS as _) };
@@ -117,14 +120,13 @@ impl Netns {
         }
         // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
         let owner = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        let is_own = match (owner.metadata(), fs::metadata(OWN_USERNS)) {
-            (Ok(owner), Ok(own)) => (owner.dev(), owner.ino()) == (own.dev(), own.ino()),
-            _ => true,
-        };
+        let (Ok(of), Ok(own)) = (owner.metadata(), fs::metadata(OWN_USERNS)) else { return false };
+        let is_own = (of.dev(), of.ino()) == (own.dev(), own.ino());
         let mut uid: libc::uid_t = 0;
         // SAFETY: this request writes a number of a user to its argument.
         let told = unsafe { libc::ioctl(owner.as_raw_fd(), NS_GET_OWNER_UID as _, &raw mut uid) };
-        told == 0 && !is_own && ![0, user, OVERFLOW_UID].contains(&uid)
+        let is_known = uid != OVERFLOW_UID || own.ino() == FIRST_USERNS;
+        told == 0 && !is_own && is_known && ![0, user].contains(&uid)
     }
 
     /// Whether both are the same namespace.

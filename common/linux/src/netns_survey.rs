@@ -145,7 +145,7 @@ impl<'s> Surveyor<'s> {
         let (found, opened) = (again.take(), std::mem::take(&mut again.opened));
         self.found.gaps.merge(again.gaps);
         vanished.retain(|name| found.contains_key(name) && !opened.contains_key(name));
-        for (name, netns) in opened {
+        for (name, netns) in opened.into_iter().filter_map(|(name, netns)| Some((name, netns?))) {
             if let Err(error) = self.look_inside(netns, &[]) {
                 self.found.gaps.add(format!("{name}: {}", error.in_full()));
             }
@@ -200,7 +200,8 @@ impl<'s> Surveyor<'s> {
             self.numbers.remove(number);
         });
         match self.scope {
-            SurveyScope::Everything { .. } if self.limits.exclude(&netns) => Ok(()),
+            // One with a number has a link whose other end is on the host, or that was moved from there.
+            SurveyScope::Everything { .. } if number.is_none() && self.limits.exclude(&netns) => Ok(()),
             SurveyScope::Everything { .. } => self.look_at_all(&netns, paths),
             SurveyScope::Links(kind) => self.look_for_links(kind, netns, number, paths),
         }
@@ -328,7 +329,7 @@ mod tests {
     /// What only root can set up.
     mod as_root {
         use std::fs;
-        use std::io::Read as _;
+        use std::io::{BufRead as _, BufReader};
         use std::net::IpAddr;
         use std::os::unix::process::CommandExt as _;
         use std::process::{Command, Stdio};
@@ -342,7 +343,7 @@ mod tests {
         use cni_kernel::netns::OWN_NETNS;
 
         const EVERYTHING: SurveyScope<'_> = SurveyScope::Everything { user: 0 };
-        const USER: u32 = 12345;
+        const USER: u32 = 65534;
 
         #[test]
         fn a_search_for_links_finds_them_where_a_thread_is_and_lists_no_addresses() {
@@ -373,30 +374,57 @@ mod tests {
             thread.join().expect("no panic");
         }
 
+        /// A process of a user, in namespaces of its own.
+        struct User(std::process::Child);
+
+        impl User {
+            /// Starts a program of the shell, and waits for its first line, which it returns.
+            fn start(program: &str) -> (Self, String) {
+                let mut unshare = Command::new("unshare");
+                unshare.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", program]);
+                let mut user = unshare.uid(USER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+                let mut line = String::new();
+                let read = BufReader::new(user.stdout.take().expect("piped")).read_line(&mut line);
+                assert!(read.expect("a line") > 0, "it has ended");
+                (Self(user), line.trim().to_owned())
+            }
+        }
+
+        impl Drop for User {
+            fn drop(&mut self) {
+                drop(self.0.stdin.take());
+                self.0.wait().expect("ended");
+            }
+        }
+
         /// Any user can make one with the address of a container.
         #[test]
         fn a_namespace_of_another_user_is_neither_seen_nor_a_gap() {
-            let mut user = Command::new("unshare");
-            user.args([
-                "--user",
-                "--map-root-user",
-                "--net",
-                "sh",
-                "-c",
-                "ip link set lo up && echo made && read -r _",
-            ]);
-            let mut user = user.uid(USER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
-            let mut said = [0; 5];
-            user.stdout.take().expect("piped").read_exact(&mut said).expect("the namespace is made");
-            let path = format!("/proc/{}/ns/net", user.id());
+            let (user, _) = User::start("echo made; read -r _");
+            let path = format!("/proc/{}/ns/net", user.0.id());
             assert!(Netns::open(&path).expect("opened").is_of_other_user(0));
             assert!(!Netns::own().expect("opened").is_of_other_user(0));
             let has_path = |found: &NetnsSurvey| found.views.iter().any(|view| view.paths.contains(&path));
             let found = NetnsSurvey::take(EVERYTHING);
             assert!(!has_path(&found) && found.gaps.text().is_none_or(|gaps| !gaps.contains(&path)));
             assert!(has_path(&NetnsSurvey::take(SurveyScope::Everything { user: USER })));
-            drop(user.stdin.take());
-            user.wait().expect("ended");
+        }
+
+        /// It is mounted below another mount, so that nobody can open it.
+        #[test]
+        fn what_a_user_has_mounted_and_covered_is_no_gap() {
+            let (_user, name) = User::start(
+                "name=$(readlink /proc/self/ns/net) && mount -t tmpfs t /mnt && touch /mnt/x && \
+                 mount --bind /proc/self/ns/net /mnt/x && mount -t tmpfs t /mnt && \
+                 exec unshare --net sh -c 'echo $0; read -r _' \"$name\"",
+            );
+            let is_found = |user| {
+                let mut paths = Paths::new(Limits { user, ..Limits::NONE }, BTreeSet::new());
+                paths.observe_threads();
+                paths.observe_hidden();
+                paths.take().contains_key(&name)
+            };
+            assert_eq!((is_found(None), is_found(Some(0))), (true, false), "{name}");
         }
 
         /// A namespace whose only user is a descriptor of this process.

@@ -52,7 +52,7 @@ fn a_burst_that_cannot_pass_a_frame_is_refused() {
             json!({"ingressRate": 8_000_000, "ingressBurst": 12_111}),
             "ingressBurst of 12104 bits cannot pass a frame of 1514 bytes: 12112 bits are needed",
         ),
-        (json!({"egressRate": 8_000, "egressBurst": 80}), "egressBurst of 10 bytes cannot pass a frame"),
+        (json!({"egressRate": 8_000, "egressBurst": 80}), "egressBurst of 80 bits cannot pass a frame"),
         (json!({"egressRate": 8, "egressBurst": 80_000}), "egressRate of 8 bits per second is too low for a frame"),
     ] {
         limited.run(Add, &keys).expect_error(7, text);

@@ -39,8 +39,8 @@ pub struct Paths {
     known: BTreeSet<String>,
     /// The namespaces to open when a path to them is seen.
     wanted: BTreeSet<String>,
-    /// Those that could be opened.
-    pub opened: BTreeMap<String, Netns>,
+    /// Those that could be opened; `None` for one that the limits exclude.
+    pub opened: BTreeMap<String, Option<Netns>>,
     pub gaps: Gaps,
     mounts: MountNamespaces,
     /// The folders of descriptors.
@@ -147,6 +147,12 @@ impl Paths {
         if !self.mounts.is_new_root(namespace, &root) {
             return;
         }
+        // What is mounted may be covered, so that it can be found and not opened.
+        if self.limits.user.is_some()
+            && Netns::open(format!("{thread}/ns/mnt")).is_ok_and(|mounts| self.limits.exclude(&mounts))
+        {
+            return self.mounts.set_whole(namespace);
+        }
         let file = format!("{thread}/mountinfo");
         let Some(text) = self.or_gap(&file, fs::read(&file)) else { return };
         let table = MountTable::parse(&text);
@@ -217,7 +223,8 @@ impl Paths {
             && netns.name().is_ok_and(|found| found == name)
         {
             self.wanted.remove(&name);
-            self.opened.insert(name.clone(), netns);
+            // A user may have more of them than this process may have descriptors.
+            self.opened.insert(name.clone(), Some(netns).filter(|netns| !self.limits.exclude(netns)));
         }
         if !self.known.contains(&name) {
             let paths = self.by_name.entry(name).or_default();

@@ -153,7 +153,11 @@ impl Remover {
         locked.retain(|candidate| {
             self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
         });
-        let (mut steps, before) = (Vec::new(), self.settled_veths());
+        let (mut steps, before) = (Vec::new(), self.veths());
+        // The order matters: an ADD whose veth is there has ended, and its address is seen, or is seen to be under way.
+        if RunningCalls::observe().has_addition() {
+            return;
+        }
         for candidate in locked {
             let cached = candidate.cached();
             if self.changed(candidate).is_none() {
@@ -163,7 +167,7 @@ impl Remover {
         }
         // Plugins of others take no lock: a container that they add meanwhile may have an address of a candidate by now. The DEL of
         // each looks again.
-        let (Some(before), Some(now)) = (before, self.settled_veths()) else { return };
+        let (Some(before), Some(now)) = (before, self.veths()) else { return };
         if !now.is_subset(&before) {
             return;
         }
@@ -174,12 +178,9 @@ impl Remover {
         }
     }
 
-    /// The indices of the veths of the host, one of which each new container has; `None` while an ADD is under way, or when the kernel
-    /// does not answer.
-    fn settled_veths(&mut self) -> Option<BTreeSet<u32>> {
-        if RunningCalls::observe().has_addition() {
-            return None;
-        }
+    /// The indices of the veths of the host, one of which each new container of bridge or ptp has; `None` when the kernel does not
+    /// answer.
+    fn veths(&mut self) -> Option<BTreeSet<u32>> {
         let links = self.caller.host().and_then(|host| host.links(Ns::Host, LinkQuery::Kind("veth")));
         Some(links.ok()?.iter().map(|link| link.index).collect())
     }

@@ -158,8 +158,8 @@ build_tests() {
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
 }
 
-# Runs all tests of the workspace, which build_tests has built. Those on another kernel use one core for minutes, so they run beside the others. Most tests wait for
-# the kernel half of their time, so twice as many run at once as there are cores.
+# Runs all tests of the workspace, which build_tests has built. Those on another kernel use one core for minutes, so they run beside the
+# others. Most tests wait for the kernel most of their time, so four times as many run at once as there are cores.
 run_tests() {
     local kernel=other_kernel rest examples result=0
     mapfile -t examples < <(crates_with_examples)
@@ -168,7 +168,7 @@ run_tests() {
     say "unit tests, kernel tests, conformance"
     beside $kernel run_program $kernel
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
-    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))} \
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))} \
         cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1
     cargo test "${examples[@]}" --locked --no-fail-fast --doc || result=1
     say "tests on another kernel (in the background)"

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cni_core::family::Family;
 use cni_netfilter::iptables::IptablesTable;
 use cni_netfilter::nftables::{ChainId, Generation, TableId};
+use netlink_packet_core::NetlinkSerializable;
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
@@ -20,7 +21,6 @@ use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
 use cni_kernel::nftables::message;
-use cni_kernel::nftables::request::ChangeMessage;
 
 /// A connection to the nf_tables of a network namespace.
 #[derive(Debug)]
@@ -190,14 +190,14 @@ impl NftConnection {
 
     /// Makes changes, all of them or none, if nothing has changed since a state. Returns the handles of the rules that
     /// changes with `NLM_F_ECHO` have made, by the index of the change.
-    pub(crate) fn batch(
+    pub(crate) fn batch<M: NetlinkSerializable + From<NetfilterMessage>>(
         &mut self,
         since: Option<Generation>,
-        changes: Vec<ChangeMessage>,
+        changes: Vec<(M, u16)>,
     ) -> Result<HashMap<usize, u64>, RefusedChange> {
         let socket = self.socket().map_err(|cause| RefusedChange { change: None, cause })?;
         let mut made = HashMap::new();
-        let done = socket.batch(message::batch_ends(since), changes, |change, kind, payload| {
+        let done = socket.batch(message::batch_ends(since).map(M::from), changes, |change, kind, payload| {
             // The kernel also reports the generation.
             if kind == listing::NEW_RULE {
                 made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));

@@ -14,11 +14,18 @@ use super::view::ChainView;
 use crate::nftables::connection::NftConnection;
 use cni_kernel::nftables::instruction::{be32, nested};
 use cni_kernel::nftables::message;
-use cni_kernel::nftables::request::{self, ChangeMessage};
+use cni_kernel::nftables::request::{self, ChangeMessage, PackedMessage};
 use cni_kernel::nftables::xt::{encode, expression, protocol_number};
 
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
+
+/// A change, and the flags of its header.
+type PackedChange = (PackedMessage, u16);
+
+fn packed((message, flags): ChangeMessage) -> PackedChange {
+    (message.into(), flags)
+}
 
 /// The messages of a batch in the making, and what was read for them.
 pub(super) struct MessageDraft<'a> {
@@ -32,15 +39,15 @@ pub(super) struct MessageDraft<'a> {
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
     /// The changes that create the table, and its missing built-in chains. They come before all others.
-    foundation: Vec<ChangeMessage>,
-    changes: Vec<ChangeMessage>,
+    foundation: Vec<PackedChange>,
+    changes: Vec<PackedChange>,
     /// Which of the changes create a chain that must not exist.
     creations: Vec<(usize, ChainName)>,
 }
 
 /// The messages of a batch.
 pub(super) struct BatchMessages {
-    pub(super) changes: Vec<ChangeMessage>,
+    pub(super) changes: Vec<PackedChange>,
     /// Which of the changes create a chain that must not exist.
     pub(super) creations: Vec<(usize, ChainName)>,
     /// How many changes come before those of the batch itself.
@@ -180,16 +187,16 @@ impl<'a> MessageDraft<'a> {
             let unknown = || NoMessages::Fallback(format!("chain {id} is not in this table"));
             let chain = builtin(self.table, &id).ok_or_else(unknown)?;
             if self.foundation.is_empty() {
-                self.foundation.push(message::ensure_table(&id.table));
+                self.foundation.push(packed(message::ensure_table(&id.table)));
             }
-            self.foundation.push(message::add_chain(&chain));
+            self.foundation.push(packed(message::add_chain(&chain)));
         }
         self.builtin.insert(chain.clone());
         Ok(())
     }
 
     fn push(&mut self, inner: NfTablesMessage, flags: u16) {
-        self.changes.push((request::message(TableFamily::from(self.family), inner), flags));
+        self.changes.push(packed((request::message(TableFamily::from(self.family), inner), flags)));
     }
 
     fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), NoMessages> {

@@ -115,9 +115,7 @@ impl<'s> Surveyor<'s> {
             vanished.extend(self.visit_all(&mut paths));
             self.found.kept.append(&mut paths.roots);
             if vanished.is_empty() || round == ROUNDS || self.limits.are_reached() {
-                for name in self.visit_remaining(vanished) {
-                    self.found.gaps.add(format!("{name} cannot be opened"));
-                }
+                self.visit_remaining(vanished);
                 self.found.gaps.merge(paths.gaps);
                 break;
             }
@@ -134,23 +132,23 @@ impl<'s> Surveyor<'s> {
     }
 
     /// Looks into those of the vanished namespaces that still exist, each opened as soon as a path to it is seen: any user can make many
-    /// that last for a moment, or go from process to process. Returns those that could not be opened.
-    fn visit_remaining(&mut self, mut vanished: Vec<String>) -> Vec<String> {
-        if vanished.is_empty() || self.limits.are_reached() {
-            return vanished;
-        }
+    /// that last for a moment, or go from process to process. One that cannot be opened is a gap; for DEL, which has little time, each is.
+    fn visit_remaining(&mut self, mut vanished: Vec<String>) {
         let mut again = Paths::new(self.limits, self.seen.clone()).opening(&vanished);
-        again.observe_threads();
-        again.observe_hidden();
-        let (found, opened) = (again.take(), std::mem::take(&mut again.opened));
-        self.found.gaps.merge(again.gaps);
-        vanished.retain(|name| found.contains_key(name) && !opened.contains_key(name));
-        for (name, netns) in opened.into_iter().filter_map(|(name, netns)| Some((name, netns?))) {
+        let is_thorough = matches!(self.scope, SurveyScope::Everything { .. });
+        if is_thorough && !vanished.is_empty() && !self.limits.are_reached() {
+            again.observe_threads();
+            again.observe_hidden();
+            let found = again.take();
+            vanished.retain(|name| found.contains_key(name) && !again.opened.contains_key(name));
+        }
+        vanished.iter().for_each(|name| self.found.gaps.add(format!("{name} cannot be opened")));
+        self.found.gaps.merge(std::mem::take(&mut again.gaps));
+        for (name, netns) in again.opened.into_iter().filter_map(|(name, netns)| Some((name, netns?))) {
             if let Err(error) = self.look_inside(netns, &[]) {
                 self.found.gaps.add(format!("{name}: {}", error.in_full()));
             }
         }
-        vanished
     }
 
     /// Looks into the namespaces that were found. Returns the names of those that could not be opened.

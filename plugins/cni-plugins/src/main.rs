@@ -24,7 +24,7 @@ mod allocator;
 mod roles;
 
 #[global_allocator]
-static ALLOCATOR: allocator::ThreadHeaps = allocator::ThreadHeaps::new();
+static ALLOCATOR: allocator::SharedMemory = allocator::SharedMemory::new();
 
 fn main() -> ExitCode {
     if let Err(error) = keep_ended_children() {

@@ -135,6 +135,13 @@ impl Netns {
         Ok(identity(self)? == identity(other)?)
     }
 
+    /// Whether a path leads to this namespace, which is told without opening it; `None` if it leads to no namespace.
+    pub fn is_at(&self, path: &Path) -> io::Result<Option<bool>> {
+        let own = self.file.metadata()?;
+        let found = fs::metadata(path).ok().filter(|found| found.dev() == own.dev());
+        Ok(found.map(|found| found.ino() == own.ino()))
+    }
+
     /// The device and the number of its file, which a later namespace may get again.
     pub fn file_identity(&self) -> io::Result<String> {
         self.file.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()))

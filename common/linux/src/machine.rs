@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
@@ -82,12 +82,12 @@ pub struct LinuxHost {
     pub(crate) request: Request,
     host: Side,
     /// The container's side, once it was entered, with its path as it was given.
-    container: Option<(String, Side)>,
+    container: Option<(String, ContainerSide)>,
     use_of_host: UseOfHost,
     /// What is set aside while other namespaces are searched.
-    kept: Vec<Option<(String, Side)>>,
+    kept: Vec<Option<(String, ContainerSide)>>,
     /// The namespace that was last asked about, with its path. It is entered by this: the path may lead elsewhere by then.
-    asked: Option<(String, Netns)>,
+    asked: Option<(String, AskedNetns)>,
     pub(crate) firewalld: SystemFirewalld,
     pub(crate) records: RunRecords,
     pub(crate) locks: Locks,
@@ -98,6 +98,20 @@ pub struct LinuxHost {
     surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
+}
+
+/// A namespace that was asked about.
+enum AskedNetns {
+    Open(Netns),
+    /// Another than the host's is at the path.
+    Seen,
+}
+
+/// The container's side.
+enum ContainerSide {
+    Open(Box<Side>),
+    /// A host that only looks opens it when something is asked about it.
+    AtPath,
 }
 
 /// What a host is for.
@@ -227,17 +241,35 @@ impl LinuxHost {
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }
-        let netns = match self.asked.take() {
-            Some((asked, netns)) if asked == path => netns,
-            Some(_) | None => Netns::open(path)?,
+        let asked = self.asked.take().filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
+        let side = match asked {
+            Some(AskedNetns::Seen) => ContainerSide::AtPath,
+            Some(AskedNetns::Open(netns)) => ContainerSide::Open(Box::new(self.open_side(netns, path)?)),
+            None => ContainerSide::Open(Box::new(self.open_side(Netns::open(path)?, path)?)),
         };
+        self.container = Some((path.to_owned(), side));
+        Ok(())
+    }
+
+    fn open_side(&self, netns: Netns, path: &str) -> Result<Side, NetnsError> {
         let side = match self.use_of_host {
             UseOfHost::Changes => Side::other(netns),
             UseOfHost::Looks => netns.require_network().map(|()| Side::unopened(netns)),
         };
-        let side = side.map_err(|source| NetnsError::Failed { path: path.to_owned(), source })?;
-        self.container = Some((path.to_owned(), side));
-        Ok(())
+        side.map_err(|source| NetnsError::Failed { path: path.to_owned(), source })
+    }
+
+    /// The container's side, if it was entered.
+    fn container_side(&mut self) -> Result<&mut Side, HostError> {
+        if let Some((path, ContainerSide::AtPath)) = &self.container {
+            let opened = Netns::open(path).and_then(|netns| self.open_side(netns, path));
+            let opened = opened.inspect_err(|error| log::debug!("{error}")).map_err(|_| HostError::NotEntered)?;
+            self.container = Some((path.clone(), ContainerSide::Open(Box::new(opened))));
+        }
+        match &mut self.container {
+            Some((_, ContainerSide::Open(side))) => Ok(side),
+            Some((_, ContainerSide::AtPath)) | None => Err(HostError::NotEntered),
+        }
     }
 
     pub(crate) fn keep_container(&mut self) {
@@ -251,9 +283,14 @@ impl LinuxHost {
     /// Whether a path leads to the host's own namespace.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
         let own = self.host.netns().map_err(HostError::OwnNetns)?;
+        if self.use_of_host == UseOfHost::Looks {
+            let is_own = own.is_at(Path::new(path)).map_err(HostError::OwnNetns)?;
+            self.asked = is_own.filter(|is_own| !is_own).map(|_| (path.to_owned(), AskedNetns::Seen));
+            return Ok(is_own == Some(true));
+        }
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
         let is_own = own.is_same(&netns).map_err(HostError::OwnNetns)?;
-        self.asked = Some((path.to_owned(), netns));
+        self.asked = Some((path.to_owned(), AskedNetns::Open(netns)));
         Ok(is_own)
     }
 
@@ -277,8 +314,8 @@ impl LinuxHost {
 
     /// Asks a daemon, which gets the container's namespace if the call says so.
     pub(crate) fn ask(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
-        let container = self.container.as_mut().filter(|_| call.with_netns);
-        let netns = container.and_then(|(_, side)| side.netns().ok());
+        let container = if call.with_netns { self.container_side().ok() } else { None };
+        let netns = container.and_then(|side| side.netns().ok());
         unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
     }
 
@@ -286,7 +323,7 @@ impl LinuxHost {
     pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, HostError> {
         match ns {
             Ns::Host => Ok(&mut self.host),
-            Ns::Container => self.container.as_mut().map(|(_, side)| side).ok_or(HostError::NotEntered),
+            Ns::Container => self.container_side(),
         }
     }
 

@@ -158,18 +158,25 @@ build_tests() {
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
 }
 
+# run_some THREADS OPTION...: runs tests of the workspace, so many at once for each core.
+run_some() {
+    local threads=$1
+    shift
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((threads * $(nproc)))} cargo test --workspace --locked --no-fail-fast "$@"
+}
+
 # Runs all tests of the workspace, which build_tests has built. Those on another kernel use one core for minutes, so they run beside the
-# others. Most tests wait for the kernel most of their time, so four times as many run at once as there are cores.
+# others. Those of single plugins wait for the kernel most of their time: more of them run at once, beside the build of the fuzz targets.
 run_tests() {
     local kernel=other_kernel rest examples result=0
     mapfile -t examples < <(crates_with_examples)
-    mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 |
-        jq -r --arg kernel $kernel '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel) | "--test", .name')
+    mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 | jq -r --arg kernel $kernel \
+        '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel and .name != "plugins") | "--test", .name')
     say "unit tests, kernel tests, conformance"
     beside $kernel run_program $kernel
+    run_some 2 --lib --bins "${rest[@]}" || result=1
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
-    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))} \
-        cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1
+    run_some 4 --test plugins || result=1
     cargo test "${examples[@]}" --locked --no-fail-fast --doc || result=1
     say "tests on another kernel (in the background)"
     await $kernel || result=1

@@ -38,6 +38,9 @@ pub enum HostError {
     /// A step in the container came before its namespace was entered.
     #[error("the container's network namespace is not open")]
     NotEntered,
+    /// It could not be opened when something was asked about it.
+    #[error(transparent)]
+    Container(#[from] NetnsError),
     /// A link that a step needs does not exist.
     #[error("there is no link {name:?} in the {ns} namespace")]
     NoLink { ns: Ns, name: String },
@@ -69,6 +72,7 @@ impl Failure for HostError {
         match self {
             Self::OwnNetns(_) => Code::InvalidNetns,
             Self::NotEntered => Code::Internal,
+            Self::Container(error) => error.code(),
             Self::NewNetns(_) => Code::Kernel,
             Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
             Self::Socket(error) => error.code(),
@@ -86,7 +90,7 @@ pub struct LinuxHost {
     use_of_host: UseOfHost,
     /// What is set aside while other namespaces are searched.
     kept: Vec<Option<(String, ContainerSide)>>,
-    /// The namespace that was last asked about, with its path. It is entered by this: the path may lead elsewhere by then.
+    /// The namespace that was last asked about, with its path. If it is open, it is entered by this: the path may lead elsewhere by then.
     asked: Option<(String, AskedNetns)>,
     pub(crate) firewalld: SystemFirewalld,
     pub(crate) records: RunRecords,
@@ -233,7 +237,8 @@ impl LinuxHost {
         Ok(self.socket(ns)?.links_of_kind(kind)?)
     }
 
-    /// Enters the container's namespace, unless it is entered already.
+    /// Enters the container's namespace, unless it is entered already. A host that only looks may leave that to
+    /// [`LinuxHost::open_container`].
     ///
     /// # Errors
     /// [`NetnsError::Gone`] if the path leads to no namespace.
@@ -259,13 +264,21 @@ impl LinuxHost {
         side.map_err(|source| NetnsError::Failed { path: path.to_owned(), source })
     }
 
-    /// The container's side, if it was entered.
-    fn container_side(&mut self) -> Result<&mut Side, HostError> {
+    /// Opens the namespace that was entered, if a host that only looks has not done so.
+    ///
+    /// # Errors
+    /// As when it is entered.
+    pub fn open_container(&mut self) -> Result<(), NetnsError> {
         if let Some((path, ContainerSide::AtPath)) = &self.container {
-            let opened = Netns::open(path).and_then(|netns| self.open_side(netns, path));
-            let opened = opened.inspect_err(|error| log::debug!("{error}")).map_err(|_| HostError::NotEntered)?;
+            let opened = self.open_side(Netns::open(path)?, path)?;
             self.container = Some((path.clone(), ContainerSide::Open(Box::new(opened))));
         }
+        Ok(())
+    }
+
+    /// The side of the namespace that was entered, which it opens.
+    fn container_side(&mut self) -> Result<&mut Side, HostError> {
+        self.open_container()?;
         match &mut self.container {
             Some((_, ContainerSide::Open(side))) => Ok(side),
             Some((_, ContainerSide::AtPath)) | None => Err(HostError::NotEntered),
@@ -283,7 +296,8 @@ impl LinuxHost {
     /// Whether a path leads to the host's own namespace.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
         let own = self.host.netns().map_err(HostError::OwnNetns)?;
-        if self.use_of_host == UseOfHost::Looks {
+        // By its number alone a namespace of another kind looks the same.
+        if self.use_of_host == UseOfHost::Looks && (path.ends_with("/ns/net") || path.contains("/netns/")) {
             let is_own = own.is_at(Path::new(path)).map_err(HostError::OwnNetns)?;
             self.asked = is_own.filter(|is_own| !is_own).map(|_| (path.to_owned(), AskedNetns::Seen));
             return Ok(is_own == Some(true));

@@ -132,7 +132,8 @@ impl<'s> Surveyor<'s> {
     }
 
     /// Looks into those of the vanished namespaces that still exist, each opened as soon as a path to it is seen: any user can make many
-    /// that last for a moment, or go from process to process. One that cannot be opened is a gap; for DEL, which has little time, each is.
+    /// that last for a moment, or go from process to process. One that cannot be opened is a gap. A survey for links, which has little time, counts
+    /// each as one.
     fn visit_remaining(&mut self, mut vanished: Vec<String>) {
         let mut again = Paths::new(self.limits, self.seen.clone()).opening(&vanished);
         let is_thorough = matches!(self.scope, SurveyScope::Everything { .. });

@@ -109,8 +109,8 @@ impl Shelf {
     }
 }
 
-/// So many shelves. Threads after these share them.
-const SHELVES: usize = 4;
+/// So many shelves. The first thread has one of its own; threads after these share the others.
+const SHELVES: usize = 8;
 
 /// The memory of the program.
 pub struct SharedMemory {
@@ -137,7 +137,7 @@ impl SharedMemory {
             number = THREADS.fetch_add(1, Ordering::Relaxed);
             NUMBER.set(number);
         }
-        &self.shelves[number % SHELVES]
+        &self.shelves[number.checked_sub(1).map_or(0, |later| 1 + later % (SHELVES - 1))]
     }
 
     fn take(&self, index: usize) -> *mut u8 {

@@ -104,13 +104,7 @@ impl<'a> Case<'a> {
         if host.is_own_netns(netns)? {
             return Err(RepairOutcome::Skipped(format!("{netns} is the host's own namespace")));
         }
-        match host.enter(netns) {
-            Ok(()) => Ok(()),
-            Err(NetnsError::Gone { reason, .. }) => {
-                Err(RepairOutcome::Gone(format!("the container is gone: {netns}: {reason}")))
-            }
-            Err(error @ NetnsError::Failed { .. }) => Err(Error::from(error).into()),
-        }
+        host.enter(netns).map_err(|error| unentered(netns, error))
     }
 
     /// What is missing; the container's namespace is entered.
@@ -123,6 +117,7 @@ impl<'a> Case<'a> {
         if missing.is_empty() {
             return Err(RepairOutcome::Complete);
         }
+        host.open_container().map_err(|error| unentered(self.netns, error))?;
         // Before the lock is taken: a plugin that works on the attachment may hold it for a long time.
         self.require_unchanged(host).map(|()| missing)
     }
@@ -216,6 +211,14 @@ impl<'a> Case<'a> {
 
     fn find_deletion_by_others(&self) -> Option<String> {
         self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
+    }
+}
+
+/// The outcome where the namespace cannot be entered.
+fn unentered(netns: &str, error: NetnsError) -> RepairOutcome {
+    match error {
+        NetnsError::Gone { reason, .. } => RepairOutcome::Gone(format!("the container is gone: {netns}: {reason}")),
+        error @ NetnsError::Failed { .. } => Error::from(error).into(),
     }
 }
 

@@ -4,10 +4,10 @@
 #   scripts/bench.sh [--quick] [--tool] [--many] [--floor] [--others N] [--pictures DIR] [REFERENCE_DIR]
 #
 #   --quick           in less than two minutes, once all is built: beside 0 and 100 containers instead of 0, 300 and 1000
-#   --tool            the administrator's tool alone: its verbs beside 1500 containers, and with 300 dead ones
+#   --tool            the administrator's tool alone: its verbs beside 1500 containers, and then with 300 dead ones
 #   --many            many containers at once, beside 0 and 1000 others: how many a second, and what they wait for
 #   --floor           each plugin against the floor: what is unavoidable of its system calls, made by the smallest program
-#   --others N        with --many or --floor: beside N others
+#   --others N        with --tool, --many or --floor: beside N others
 #   --pictures DIR    draws cost.svg and packets.svg into DIR, or floor.svg with --floor; those of the pages are in conformance/pictures
 #   REFERENCE_DIR     /usr/lib/cni unless given
 set -euo pipefail

@@ -33,7 +33,7 @@ const FIRST_USERNS: u64 = 0xEFFF_FFFD;
 /// `DEFAULT_OVERFLOWUID` of `linux/highuid.h`: a user that has no number in the user namespace of this process.
 const OVERFLOW_UID: libc::uid_t = 65534;
 
-/// Of `linux/nsfs.h`.
+/// Requests of `linux/nsfs.h`.
 const NS_GET_USERNS: u32 = 0xb701;
 const NS_GET_NSTYPE: u32 = 0xb703;
 const NS_GET_OWNER_UID: u32 = 0xb704;
@@ -109,9 +109,9 @@ impl Netns {
         }
     }
 
-    /// Whether another user of the machine than root and `user` has made the user namespace that it belongs to, as with `unshare -Urn`.
-    /// Containers of root, also those with a user namespace, are not such. False where the kernel cannot tell: before 4.11, or if that
-    /// user has no number in the user namespace of this process.
+    /// Returns whether a user other than root and `user` has made the user namespace that owns it, as with `unshare -Urn`. Root makes
+    /// those of its containers. `false` where the kernel cannot tell: before Linux 4.11, or if that user has no number in the user
+    /// namespace of this process.
     pub fn is_of_other_user(&self, user: libc::uid_t) -> bool {
         // SAFETY: this request has no argument, and the kernel checks the descriptor.
         let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), NS_GET_USERNS as _) };
@@ -135,7 +135,7 @@ impl Netns {
         Ok(identity(self)? == identity(other)?)
     }
 
-    /// Whether a path leads to this namespace, which is told without opening it; `None` if it leads to no namespace.
+    /// Returns whether a path leads to this namespace, without opening it; `None` if it leads to no namespace of any kind.
     pub fn is_at(&self, path: &Path) -> io::Result<Option<bool>> {
         let own = self.file.metadata()?;
         let found = fs::metadata(path).ok().filter(|found| found.dev() == own.dev());

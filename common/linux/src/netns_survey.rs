@@ -40,8 +40,8 @@ const MOST_KEPT: usize = 64;
 /// What a survey looks for.
 #[derive(Clone, Copy, Debug)]
 pub enum SurveyScope<'s> {
-    /// All links and addresses, however long it takes, but not in namespaces of other users than root and this one: any user can show
-    /// what looks like a container there, or what cannot be looked at.
+    /// All links and addresses, however long it takes, except in namespaces of users other than root and this one: any user can show
+    /// what looks like a container there, or what cannot be opened.
     Everything { user: u32 },
     /// The links of a kind, or hardware for `None`, within a time limit: DEL waits for it, and any user of the machine can
     /// make namespaces and fill them.
@@ -131,9 +131,9 @@ impl<'s> Surveyor<'s> {
         self.found
     }
 
-    /// Looks into those of the vanished namespaces that still exist, each opened as soon as a path to it is seen: any user can make many
-    /// that last for a moment, or go from process to process. One that cannot be opened is a gap. A survey for links, which has little time, counts
-    /// each as one.
+    /// Looks once more for namespaces that could not be opened, and opens each as soon as a path to it is seen: any user can make many
+    /// that last for a moment, or move from process to process. One that still exists and cannot be opened is a gap. A survey for
+    /// links, which has little time, does not look again: all of them are gaps.
     fn visit_remaining(&mut self, mut vanished: Vec<String>) {
         let mut again = Paths::new(self.limits, self.seen.clone()).opening(&vanished);
         let is_thorough = matches!(self.scope, SurveyScope::Everything { .. });

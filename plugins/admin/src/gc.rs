@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use crate::calls::PluginFolders;
 use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
-use crate::life::{refusal, refusal_inside};
 use crate::output::{FOUND, print};
+use crate::refusal::{refusal, refusal_inside};
 use cni_linux::output::{complain, one_line};
 
 mod removal;
@@ -41,19 +41,15 @@ pub struct GcOptions {
 
 /// Finds what is left over, and removes it when told to.
 pub fn run(options: &GcOptions) -> ExitCode {
-    match refusal() {
-        Ok(None) => {}
-        Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&error_line(&error)),
+    if let Some(sentence) = refusal() {
+        return refused(&sentence);
     }
     let mut found = match Inventory::observe(&options.scope, Depth::Lives) {
         Ok(found) => found,
         Err(error) => return refused(&format!("failed to read the cache: {error}")),
     };
-    match refusal_inside(found.attached.iter().map(|one| &one.cached)) {
-        Ok(None) => {}
-        Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&error_line(&error)),
+    if let Some(sentence) = refusal_inside(found.attached.iter().map(|one| &one.cached)) {
+        return refused(&sentence);
     }
     let problems = std::mem::take(&mut found.unknown);
     let candidates = GcCandidate::all(found);

@@ -24,6 +24,7 @@ mod plugin_calls;
 mod pools;
 mod programs;
 mod progress;
+mod refusal;
 mod repair;
 mod result_cache;
 mod survey;

@@ -17,8 +17,6 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
-use cni_kernel::netns::OWN_NETNS;
-use cni_linux::hidden_processes::hidden_processes;
 use cni_linux::host::LinuxHost;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
@@ -33,10 +31,6 @@ use cni_builtin::PLUGINS;
 /// Why an attachment is not gone though there is nothing at the path of its namespace.
 pub const LIVES_ON: &str = "the path of its network namespace is gone, but the namespace still exists";
 
-/// The sentence with which verbs refuse to change anything outside of the host's network namespace.
-const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
-                         for example with `nsenter --net=/proc/1/ns/net`";
-
 /// The link-layer address of links that have none, such as `lo`.
 const NO_MAC: &str = "00:00:00:00:00:00";
 
@@ -47,47 +41,6 @@ const NO_MAC: &str = "00:00:00:00:00:00";
 pub fn neutral_request() -> Result<Request, Error> {
     let environment = Environment::new([("CNI_PATH", "/")]);
     Call::parse("STATUS", environment)?.with_config(br#"{"cniVersion":"1.1.0","name":"tool"}"#.to_vec(), Version::ALL)
-}
-
-/// Why this process may not change what belongs to containers, if it may not: their records are those of another
-/// network namespace.
-///
-/// # Errors
-/// When the records cannot be listed.
-pub fn refusal() -> Result<Option<&'static str>, Error> {
-    let mut host = LinuxHost::new(&neutral_request()?);
-    Ok(host.has_records_elsewhere()?.then_some(ELSEWHERE))
-}
-
-/// The same for a process that is in the namespace of one of these containers: where plugins of others have made all of them, there
-/// are no records.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn refusal_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<Option<&'static str>, Error> {
-    let identity = |path: &str| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    let Some(own) = identity(OWN_NETNS) else { return Ok(None) };
-    // A path below /proc may lead to a process of the host by now.
-    if identity("/proc/1/ns/net") == Some(own) && hidden_processes().is_none() {
-        return Ok(None);
-    }
-    let is_own = |cached: &&Cached| cached.netns.as_deref().is_some_and(|path| identity(path) == Some(own));
-    let mut inside = all.into_iter().filter(is_own).peekable();
-    if inside.peek().is_none() {
-        return Ok(None);
-    }
-    let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?);
-    for cached in inside {
-        let Some(link) = host.link(Ns::Host, &cached.at.ifname)? else { continue };
-        let (signs, mac) = (Signs::of(cached), link.mac.as_ref().map(|mac| mac.to_string().to_ascii_lowercase()));
-        let addresses = host.addresses(Ns::Host, Some(link.index), None)?;
-        if mac.is_some_and(|mac| signs.macs.contains(&mac))
-            || addresses.iter().any(|one| signs.addresses.contains(&one.cidr.address()))
-        {
-            return Ok(Some(ELSEWHERE));
-        }
-    }
-    Ok(None)
 }
 
 /// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
@@ -126,13 +79,14 @@ pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bo
 
 /// What an attachment without a record can be recognized by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Signs {
-    macs: Vec<String>,
-    addresses: Vec<IpAddr>,
+pub struct Signs {
+    /// In lower case.
+    pub macs: Vec<String>,
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Signs {
-    fn of(cached: &Cached) -> Self {
+    pub fn of(cached: &Cached) -> Self {
         let macs = cached.macs.iter().map(|mac| mac.to_ascii_lowercase());
         Self {
             macs: macs.filter(|mac| !mac.is_empty() && mac != NO_MAC).collect(),

@@ -63,9 +63,7 @@ impl RunningCalls {
         let deletes = |call: &&Call| has(&call.environment, "CNI_COMMAND", "DEL");
         self.0.iter().filter(deletes).filter(|call| call.is_about(at)).find_map(|call| call.name(&is_plugin))
     }
-}
 
-impl RunningCalls {
     /// Whether an ADD is under way, of whatever program.
     pub fn has_addition(&self) -> bool {
         self.0.iter().any(|call| has(&call.environment, "CNI_COMMAND", "ADD"))

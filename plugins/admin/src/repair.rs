@@ -35,7 +35,8 @@ use crate::cache::reader::CacheReader;
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
-use crate::life::{Judge, LIVES_ON, neutral_request, refusal, refusal_inside};
+use crate::life::{Judge, LIVES_ON, neutral_request};
+use crate::refusal::{refusal, refusal_inside};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -46,10 +47,8 @@ use together::repair_together;
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
 pub fn run(options: &RepairOptions) -> ExitCode {
-    match refusal() {
-        Ok(None) => {}
-        Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&error_line(&error)),
+    if let Some(sentence) = refusal() {
+        return refused(&sentence);
     }
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
@@ -62,10 +61,8 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     let (started, tools) = (Instant::now(), Tools::new(options.mode()));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
     let meant = meant(&mut files, options, &mut report);
-    match refusal_inside(meant.iter().map(|(cached, _)| cached)) {
-        Ok(None) => {}
-        Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&error_line(&error)),
+    if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
+        return refused(&sentence);
     }
     for group in meant.chunks(together::MOST) {
         for ((cached, file), outcome) in group.iter().zip(repair(group, &tools)) {

@@ -10,7 +10,7 @@ use clap::Args;
 use cni_linux::output::complain;
 
 use crate::inventory::{Depth, Inventory, Scope};
-use crate::life::refusal;
+use crate::refusal::refusal;
 
 mod case;
 mod follow;
@@ -71,10 +71,8 @@ pub fn run(options: &TraceOptions) -> ExitCode {
             return ExitCode::from(WRONG);
         }
     };
-    match refusal() {
-        Ok(None) => {}
-        Ok(Some(sentence)) => return failed(sentence),
-        Err(error) => return failed(&crate::error_line::error_line(&error)),
+    if let Some(sentence) = refusal() {
+        return failed(&sentence);
     }
     let found = match Inventory::observe(&options.scope, Depth::Lives) {
         Ok(found) => found,

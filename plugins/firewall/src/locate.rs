@@ -13,6 +13,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::leftovers;
 use cni_interface::newcomer::{self, FormerHolder};
+use cni_model::link::Address;
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::attachment_record::AttachmentRecord;
@@ -227,14 +228,15 @@ pub fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Res
     }
 }
 
-/// Whether an attachment has its interface in its namespace, which lives, and has no address at all: a sandbox such as gVisor takes the
-/// addresses from the kernel, and uses them itself.
-fn is_used_by_a_sandbox(owner: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(found) = home.addresses(host)? else { return Ok(true) };
-    let has_none =
-        !found.iter().any(|one| !one.cidr.address().is_loopback() && leftovers::is_global(&one.cidr.address()));
+/// Whether an attachment has its interface, but its namespace, in which `found` are the addresses, has none of its own: a sandbox such
+/// as gVisor takes them from the kernel, and uses them itself.
+fn is_used_by_a_sandbox(owner: &Attachment, found: &[Address], host: &mut dyn Host) -> Result<bool, Error> {
+    let is_usual = |address: IpAddr| !address.is_loopback() && leftovers::is_global(&address);
+    if found.iter().any(|one| is_usual(one.cidr.address())) {
+        return Ok(false);
+    }
     match AttachmentRecord::read(owner, host.records())? {
-        Some(record) if has_none && record.link.is_some() => record.has_interface(host),
+        Some(record) if record.link.is_some() => record.has_interface(host),
         Some(_) | None => Ok(false),
     }
 }
@@ -254,13 +256,17 @@ fn has_address(
             return Ok(true);
         }
     }
-    Ok(holds(home, address, host)? || is_used_by_a_sandbox(owner, home, host)?)
+    let Some(found) = home.addresses(host)? else { return Ok(true) };
+    Ok(has(&found, address) || is_used_by_a_sandbox(owner, &found, host)?)
 }
 
 /// Whether a namespace that lives has an address. One whose addresses cannot be listed may have it.
 fn holds(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    let addresses = namespace.addresses(host)?;
-    Ok(addresses.is_none_or(|found| found.iter().any(|one| one.cidr.address() == address)))
+    Ok(namespace.addresses(host)?.is_none_or(|found| has(&found, address)))
+}
+
+fn has(found: &[Address], address: IpAddr) -> bool {
+    found.iter().any(|one| one.cidr.address() == address)
 }
 
 fn remembered(request: &Request) -> CniResult {

@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use cni_core::family::Family;
 use cni_netfilter::flows::{Flow, FlowFilter};
-use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
+use netlink_packet_core::NLA_F_NESTED;
 
 use super::entry::TrackedConnection;
+use crate::netlink::PackedMessage;
 use crate::netlink::attribute::{Attribute, attributes, field, written};
 
 /// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
@@ -51,54 +52,31 @@ const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
 const UDP: u8 = 17;
 
-/// A request.
-#[derive(Clone, Debug)]
-pub(super) struct ConntrackMessage {
-    kind: u16,
-    bytes: Vec<u8>,
+/// Asks for the connections that match a filter, with any port if it has several. Before Linux 5.8 the kernel sends
+/// all, before 5.13 without regard to translation.
+pub(super) fn list(filter: &FlowFilter) -> PackedMessage {
+    message(GET, number(filter.family), &filtered(filter))
 }
 
-impl ConntrackMessage {
-    /// Asks for the connections that match a filter, with any port if it has several. Before Linux 5.8 the kernel sends
-    /// all, before 5.13 without regard to translation.
-    pub(super) fn list(filter: &FlowFilter) -> Self {
-        Self::new(GET, number(filter.family), &filtered(filter))
-    }
-
-    /// Asks to delete the connections that pass a filter of IPv4 for one port. A kernel that cannot filter what
-    /// it deletes reads the tuple as the name of one connection, without its other end: `EINVAL`.
-    pub(super) fn delete_all(filter: &FlowFilter) -> Self {
-        Self::new(DELETE, number(filter.family), &filtered(filter))
-    }
-
-    /// Asks to delete an entry: by the tuple as it was read, and by its number.
-    pub(super) fn delete(entry: &TrackedConnection) -> Self {
-        let TrackedConnection { flow, tuple, id, zone } = entry;
-        let mut attributes = nested(TUPLE_ORIGINAL, tuple);
-        attributes.extend(written(ID, id));
-        attributes.extend(zone.iter().flat_map(|zone| written(ZONE, zone)));
-        Self::new(DELETE, number(Family::of(flow.to.ip())), &attributes)
-    }
-
-    /// Version 0 of the subsystem, and no resource.
-    fn new(kind: u16, family: u8, attributes: &[u8]) -> Self {
-        let header: [u8; HEADER_LENGTH] = [family, 0, 0, 0];
-        Self { kind, bytes: [&header[..], attributes].concat() }
-    }
+/// Asks to delete the connections that pass a filter of IPv4 for one port. A kernel that cannot filter what
+/// it deletes reads the tuple as the name of one connection, without its other end: `EINVAL`.
+pub(super) fn delete_all(filter: &FlowFilter) -> PackedMessage {
+    message(DELETE, number(filter.family), &filtered(filter))
 }
 
-impl NetlinkSerializable for ConntrackMessage {
-    fn message_type(&self) -> u16 {
-        self.kind
-    }
+/// Asks to delete an entry: by the tuple as it was read, and by its number.
+pub(super) fn delete(entry: &TrackedConnection) -> PackedMessage {
+    let TrackedConnection { flow, tuple, id, zone } = entry;
+    let mut attributes = nested(TUPLE_ORIGINAL, tuple);
+    attributes.extend(written(ID, id));
+    attributes.extend(zone.iter().flat_map(|zone| written(ZONE, zone)));
+    message(DELETE, number(Family::of(flow.to.ip())), &attributes)
+}
 
-    fn buffer_len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(&self.bytes);
-    }
+/// Version 0 of the subsystem, and no resource.
+fn message(kind: u16, family: u8, attributes: &[u8]) -> PackedMessage {
+    let header: [u8; HEADER_LENGTH] = [family, 0, 0, 0];
+    PackedMessage::new(kind, [&header[..], attributes].concat())
 }
 
 /// The filter that the kernel applies. Linux 5.8 to 6.18 at least compare IPv6 addresses wrongly: they send every

@@ -15,7 +15,7 @@ use crate::netlink::{Cause, NetlinkError, Socket, during};
 
 pub use entry::TrackedConnection;
 
-use message::{ConntrackMessage, read_entry};
+use message::read_entry;
 
 /// A netfilter netlink socket in the network namespace that its thread was in when it was opened.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Conntrack {
         wanted: impl Fn(&Flow) -> bool,
     ) -> Result<Vec<TrackedConnection>, NetlinkError> {
         let wanted = |flow: &Flow| wanted(flow) && filter.takes(flow);
-        let found = self.0.dump(&ConntrackMessage::list(filter), |payload| read_entry(payload, wanted));
+        let found = self.0.dump(&message::list(filter), |payload| read_entry(payload, wanted));
         found.map_err(during(|| format!("list the IP{} connections", filter.family)))
     }
 
@@ -58,7 +58,7 @@ impl Conntrack {
                 first = Err(cause);
             }
         };
-        match self.0.series(filters, ConntrackMessage::delete_all, refused).and(first) {
+        match self.0.series(filters, message::delete_all, refused).and(first) {
             Ok(()) => Ok(true),
             Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(false),
             Err(cause) => Err(during(|| "delete connections by a filter".to_owned())(cause)),
@@ -73,7 +73,7 @@ impl Conntrack {
                 first = Err(during(|| format!("delete the connection to {}", entry.flow.to))(cause));
             }
         };
-        let answered = self.0.series(entries, ConntrackMessage::delete, refused);
+        let answered = self.0.series(entries, message::delete, refused);
         answered.map_err(during(|| "delete connections".to_owned()))?;
         first
     }

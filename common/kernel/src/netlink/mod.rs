@@ -16,6 +16,7 @@ mod full_route;
 mod link;
 mod link_watch;
 mod netns_id;
+mod packed;
 mod parameter;
 mod question;
 pub(crate) mod reply;
@@ -30,6 +31,7 @@ pub use cookie::netns_cookie;
 pub use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use link_watch::LinkWatch;
+pub use packed::PackedMessage;
 pub use question::{RouteAnswer, RouteQuestion};
 pub use socket::batch::RefusedChange;
 #[cfg(any(test, feature = "fuzz"))]

@@ -87,8 +87,10 @@ impl RuleHandles {
 
     fn write_later(&mut self) {
         for (link, handle) in std::mem::take(&mut self.later) {
-            if link.is_symlink() {
-                write(&link, handle);
+            match fs::remove_file(&link) {
+                Ok(()) => write(&link, handle),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => unless_failed(Err(FileError::of("replace", &link)(error))),
             }
         }
     }

@@ -154,7 +154,7 @@ impl Remover {
             self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
         });
         let (mut steps, before) = (Vec::new(), self.veths());
-        // The order matters: an ADD whose veth is there has ended, and its address is seen, or is seen to be under way.
+        // After the veths: the ADD of each of them has ended, so that its address is found, or is found to be under way here.
         if RunningCalls::observe().has_addition() {
             return;
         }
@@ -178,8 +178,7 @@ impl Remover {
         }
     }
 
-    /// The indices of the veths of the host, one of which each new container of bridge or ptp has; `None` when the kernel does not
-    /// answer.
+    /// Lists the indices of the host's veths: each new container of bridge or ptp adds one. Returns `None` if the kernel cannot be asked.
     fn veths(&mut self) -> Option<BTreeSet<u32>> {
         let links = self.caller.host().and_then(|host| host.links(Ns::Host, LinkQuery::Kind("veth")));
         Some(links.ok()?.iter().map(|link| link.index).collect())

@@ -51,7 +51,7 @@ fn an_entry_of_ipv6_and_of_a_zone_is_read() {
     bytes.extend(written(ZONE, &7_u16.to_be_bytes()));
     let read = read_entry(&bytes, |_| true).expect("an entry");
     assert_eq!((read.flow.answered_by, read.zone), (socket("[fd00:88::5]:80"), Some([0, 7])));
-    let delete = ConntrackMessage::delete(&read).bytes;
+    let delete = delete(&read).bytes;
     assert_eq!(delete[0], libc::AF_INET6 as u8);
     assert!(delete.ends_with(&written(ZONE, &[0, 7])), "{delete:?}");
 }
@@ -79,7 +79,7 @@ fn a_filter_asks_for_no_more_than_it_takes() {
         (FlowFilter { led_to: ip("10.88.0.5"), ..all.clone() }, true, 4 + 16 + 16 + 2 * 8 + 20),
         (FlowFilter { led_to: ip("10.88.0.6"), ..all.clone() }, false, 4 + 16 + 16 + 2 * 8 + 20),
     ] {
-        assert_eq!((filter.takes(&flow), ConntrackMessage::list(&filter).bytes.len()), (takes, length), "{filter:?}");
+        assert_eq!((filter.takes(&flow), list(&filter).bytes.len()), (takes, length), "{filter:?}");
     }
     let plain = Flow { answered_by: flow.to, ..flow };
     assert!(!FlowFilter { led_to: ip("192.0.2.1"), ..all }.takes(&plain), "it was not led anywhere");
@@ -90,7 +90,7 @@ fn a_filter_asks_for_no_more_than_it_takes() {
 fn a_filter_of_ipv6_asks_for_no_address() {
     let all = FlowFilter { family: Family::V6, to: None, ports: Vec::new(), led_to: None };
     let ip = |address: &str| Some(address.parse().expect("an address"));
-    let length = |filter: FlowFilter| ConntrackMessage::list(&filter).bytes.len();
+    let length = |filter: FlowFilter| list(&filter).bytes.len();
     assert_eq!(length(FlowFilter { to: ip("2001:db8::1"), ..all.clone() }), length(all.clone()));
     assert_eq!(length(FlowFilter { led_to: ip("fd00:88::5"), ..all.clone() }), length(all) + 2 * 8);
 }

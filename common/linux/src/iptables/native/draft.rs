@@ -12,9 +12,10 @@ use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttr
 use super::chain::{builtin, chain_id, exists, is_builtin, unreadable};
 use super::view::ChainView;
 use crate::nftables::connection::NftConnection;
+use cni_kernel::netlink::PackedMessage;
 use cni_kernel::nftables::instruction::{be32, nested};
 use cni_kernel::nftables::message;
-use cni_kernel::nftables::request::{self, ChangeMessage, PackedMessage};
+use cni_kernel::nftables::request::{self, ChangeMessage};
 use cni_kernel::nftables::xt::{encode, expression, protocol_number};
 
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.

@@ -38,7 +38,7 @@ use chain::Load;
 use many::Crowds;
 use picture::{Line, Picture, Stroke};
 
-const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--many [--others N]] [--floor REPLAY [--others N]] [--pictures DIR]";
+const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool [--others N]] [--many [--others N]] [--floor REPLAY [--others N]] [--pictures DIR]";
 
 /// The title and the axis across of both pictures of costs.
 const COST: &str = "Time for one container of Nomad's (milliseconds, logarithmic)";
@@ -94,7 +94,8 @@ struct ComparedFolders {
 
 fn main() {
     let (mut folders, mut plan, mut pictures) = (Vec::new(), WHOLE, None);
-    let (mut is_tool, mut many, mut replay, mut others) = (false, None, None, None);
+    let (mut is_tool, mut many, mut replay) = (false, None, None);
+    let mut others: Option<usize> = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -113,12 +114,11 @@ fn main() {
         std::process::exit(2);
     };
     if is_tool {
-        tool::measure(&ours, TOOL.0, TOOL.1);
+        tool::measure(&ours, others.unwrap_or(TOOL.0), TOOL.1);
         return;
     }
     let sides = ComparedFolders { ours, reference };
     if let Some(replay) = replay {
-        let others: Option<usize> = others;
         let containers = others.as_ref().map_or(plan.containers, std::slice::from_ref);
         let costs = floor::compare(&sides, &replay, containers, QUICK.rounds);
         if let Some(directory) = pictures {

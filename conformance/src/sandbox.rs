@@ -22,6 +22,7 @@ use crate::child::Finished;
 use crate::container::Container;
 use crate::namespace::Namespace;
 use crate::outside::Outside;
+use crate::wait::wait_until;
 
 /// The harness's own folder inside a sandbox.
 pub(crate) const OWN: &str = "/run/conformance";
@@ -132,6 +133,17 @@ impl Sandbox {
     #[track_caller]
     pub fn sh(&self, line: &str) -> String {
         self.host.sh(line)
+    }
+
+    /// Ends a container to which a link of the host leads, without a DEL. The kernel frees the sockets of a namespace, which keep it alive, a
+    /// little later; then the host has no number for it any more. Another namespace may get one at any time.
+    pub fn end(&self, container: &Container) {
+        let (of_name, list) = (format!("(iproute2 netns name: {})", container.name()), || self.sh("ip netns list-id"));
+        let number = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+        let own = list().lines().find(|line| line.contains(&of_name)).and_then(number).expect("a link leads to it");
+        container.remove();
+        let is_left = |line: &str| number(line).as_ref() == Some(&own) && !line.contains(" name: ");
+        wait_until("the namespace has ended", || !list().lines().any(is_left));
     }
 
     /// Sends bridged packets through iptables and ip6tables, or past them.

@@ -1,6 +1,7 @@
 //! The owner in a record: the names of an attachment, as text.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -19,6 +20,8 @@ pub struct RecordedOwner {
     pub at: Attachment,
     /// Its namespace, if it was recorded.
     pub home: Option<RecordedNamespace>,
+    /// The addresses that it has rules for which name nothing else: another container may have one of them by now.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The key of a plugin's record about an owner.

@@ -199,6 +199,39 @@ fn gc_and_repair_refuse_inside_a_container_of_the_reference() {
     assert_eq!(tool(&sandbox, &["gc", "--remove"]).stdout(), "nothing is left over\n", "on the host");
 }
 
+/// Our plugins, but the firewall of the reference, as after `install --only` of the others.
+fn mixed(sandbox: &Sandbox, debian: &Path) -> PathBuf {
+    let (folder, ours) = (PathBuf::from("/run/cni-mixed"), binaries::under_test());
+    for kind in ["loopback", "bridge", "host-local", "portmap"] {
+        sandbox.sh(&format!("install -D {}/{kind} {}/{kind}", ours.display(), folder.display()));
+    }
+    sandbox.sh(&format!("install {}/firewall {}/firewall", debian.display(), folder.display()));
+    folder
+}
+
+/// The reference's DEL has left what `repair` had recorded, and its ADD records nothing.
+#[test]
+fn gc_leaves_the_rules_of_one_whose_bridge_is_ours_and_whose_firewall_is_the_references() {
+    let Some(debian) = debian("our bridge with the firewall of the reference") else { return };
+    let sandbox = host();
+    let folder = mixed(&sandbox, &debian);
+    let goes = PublishedContainer::add_by(&folder, &sandbox, "goes", 8081);
+    sandbox.sh("iptables -F CNI-FORWARD");
+    tool(&sandbox, &["repair"]).expect_success();
+    goes.tool.del(&goes.container).expect_success();
+    end_namespace(&sandbox, "goes");
+    sandbox.sh(&format!("rm {LEASES}/last_reserved_ip.0"));
+    let stays = PublishedContainer::add_by(&folder, &sandbox, "stays", 8082);
+    let before = rules(&sandbox);
+    assert_eq!(before.len(), 2);
+    let said = tool(&sandbox, &["gc", "--remove"]);
+    assert_eq!((rules(&sandbox), said.code()), (before, Some(FOUND)), "{said}");
+    assert!(said.stdout().contains(&format!(" eth0: unclear: {ADDRESS} belongs to container ")), "{said}");
+    stays.tool.del(&stays.container).expect_success();
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()));
+}
+
 fn leases() -> Vec<String> {
     let found = fs::read_dir(LEASES).expect("leases").filter(is_lease);
     let mut names: Vec<String> =

@@ -2,7 +2,6 @@
 //! interface of ADD.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::wait::wait_until;
 use cni_conformance::{Chain, Container, Network};
 use serde_json::json;
 
@@ -82,10 +81,7 @@ fn an_interface_stays_where_it_is_once_the_namespace_of_its_container_has_ended(
     let (container, attachment) = host.add("id1");
     let hidden = host.sandbox.container("hidden");
     container.sh("ip link set eth0 netns hidden");
-    let numbers = || host.sandbox.sh("ip netns list-id").lines().count();
-    let before = numbers();
-    container.remove();
-    wait_until("the namespace has ended", || numbers() < before);
+    host.sandbox.end(&container);
     let lost = "ens1 is not given back: it is neither in the container nor on the host";
     says(&host.runtime().del(&attachment), lost);
     host.del(&attachment);

@@ -206,7 +206,8 @@ impl Inventory {
         let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
         for at in recorded.into_iter().filter(|at| scope.has(at)) {
             if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
-                self.push_recorded(scope, at, Source::Record, judge);
+                let life = judge.life_despite_records(&at);
+                self.push_recorded(scope, at, Source::Record, life);
             }
         }
         let owners = judge.owners_but(&self.attached.iter().map(|one| &one.cached.at).collect::<Vec<_>>())?;
@@ -215,14 +216,32 @@ impl Inventory {
                 && judge.life_by_records(&owner.at, owner.home.as_ref()) == Some(Life::Dead)
             {
                 known.insert(key(&owner.at));
-                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner), judge);
+                let life = match self.find_successor(&owner, judge) {
+                    Some(reason) => Life::Unknown(reason),
+                    None => judge.life_despite_records(&owner.at),
+                };
+                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner), life);
             }
         }
         Ok(())
     }
 
-    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source, judge: &mut Judge) {
-        let (file, life) = (result_cache::file(scope.directory(), &at), judge.life_despite_records(&at));
+    /// Says which living container has an address of a dead one by now, with an interface of ours and the rules of another project's
+    /// firewall. That firewall has removed the rules of the dead one, without its records, and the rules of both look the same.
+    fn find_successor(&self, owner: &RecordedOwner, judge: &mut Judge) -> Option<String> {
+        let has_firewall = |one: &&Attached| one.cached.plugins.iter().any(|config| config.kind == "firewall");
+        self.attached.iter().filter(|one| one.life == Life::Alive).filter(has_firewall).find_map(|one| {
+            let address = one.cached.addresses.iter().find(|address| owner.addresses.contains(address))?;
+            judge.record(&one.cached.at)?;
+            Some(format!(
+                "{address} belongs to container {} now, and the rules may be its own",
+                one.cached.at.container
+            ))
+        })
+    }
+
+    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source, life: Life) {
+        let file = result_cache::file(scope.directory(), &at);
         let cached = self.recorded(at);
         self.left.push(Leftover { cached, source, file, life });
     }
@@ -336,7 +355,7 @@ impl Leftover {
     /// Whether it lives by now, as far as records tell.
     pub fn life_by_records(&self, judge: &mut Judge) -> Option<Life> {
         let (at, home) = match &self.source {
-            Source::Owner(RecordedOwner { at, home }) => (at, home.as_ref()),
+            Source::Owner(RecordedOwner { at, home, addresses: _ }) => (at, home.as_ref()),
             Source::Record => (&self.cached.at, None),
             Source::Leases { .. } => return judge.life_by_record(&self.cached.at),
         };

@@ -80,11 +80,14 @@ pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Ve
     let mut found = Vec::new();
     for key in owner::keys_but(known, CLAIMS, records)? {
         let OwnerRecord { addresses, home } = OwnerRecord::read_at(&key, records)?;
+        let mut own = Vec::new();
         for address in addresses {
             if let Some(claim) = find(address, records)?.filter(|claim| key_of(&claim.owner) == key) {
-                found.push(RecordedOwner { at: claim.owner, home });
-                break;
+                own.push((address, claim.owner));
             }
+        }
+        if let Some((_, at)) = own.first().cloned() {
+            found.push(RecordedOwner { at, home, addresses: own.into_iter().map(|(address, _)| address).collect() });
         }
     }
     Ok(found)

@@ -195,7 +195,7 @@ pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Ve
         let Some(at) = whole_lines(&text).next().and_then(|line| owner::parse(&mut line.split(' '))) else { continue };
         let register = PortRegister::observe(OwnPorts::observe(&at, [], records), records);
         let home = register.lines.values().flatten().filter(|line| line.owner == at).find_map(|line| line.home.clone());
-        found.push(RecordedOwner { at, home });
+        found.push(RecordedOwner { at, home, addresses: Vec::new() });
     }
     Ok(found)
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use cni_conformance::keys;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
-use cni_conformance::wait::wait_until;
 use cni_conformance::{
     Attachment, Chain, Container, Flavour, Nomad, Outcome, Outside, PortMapping, Runtime, Sandbox, Spelling, Verb,
 };
@@ -122,13 +121,9 @@ impl ContestedHost {
         outcome
     }
 
-    /// Ends a container without a DEL. The kernel frees the sockets of a namespace, which keep it alive, a little later; then the
-    /// host has no number for it any more.
+    /// Ends a container without a DEL.
     fn end(&self, published: &PublishedContainer) {
-        let numbers = || self.sandbox.sh("ip netns list-id").lines().count();
-        let before = numbers();
-        published.container.remove();
-        wait_until("the namespace has ended", || numbers() < before);
+        self.sandbox.end(&published.container);
     }
 
     fn del(&self, published: &PublishedContainer) {

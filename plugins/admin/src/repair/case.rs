@@ -118,7 +118,6 @@ impl<'a> Case<'a> {
             return Err(RepairOutcome::Complete);
         }
         host.open_container().map_err(|error| unentered(self.netns, error))?;
-        // Before the lock is taken: a plugin that works on the attachment may hold it for a long time.
         self.require_unchanged(host).map(|()| missing)
     }
 
@@ -131,11 +130,10 @@ impl<'a> Case<'a> {
     pub fn find_locked(&self, is_expected: bool, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         if is_expected {
             self.enter(host)?;
-            self.require_unchanged(host)?;
         } else {
             self.find(host)?;
         }
-        exclusion::begin_repair(&self.cached.at, host)?;
+        self.lock(host)?;
         self.require_unchanged(host)?;
         let missing = self.look(host);
         if !missing.failures.is_empty() {
@@ -143,6 +141,18 @@ impl<'a> Case<'a> {
             self.require_unchanged(host)?;
         }
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
+    }
+
+    /// Takes the locks; looks at the attachment before it waits for them, since a plugin that works on it may hold them for a long time.
+    fn lock(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+        host.set_waiting(false);
+        let taken = exclusion::begin_repair(&self.cached.at, host);
+        host.set_waiting(true);
+        if taken.is_err() {
+            self.require_unchanged(host)?;
+            exclusion::begin_repair(&self.cached.at, host)?;
+        }
+        Ok(())
     }
 
     /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.

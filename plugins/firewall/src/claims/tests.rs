@@ -134,7 +134,8 @@ fn owners_are_found_with_their_namespaces_by_their_claims() {
     memory.0.write(&key_of(&owner("d")), "10.9.9.9\n");
     let mut found = owners_but(&[&owner("b")], &mut memory.0).expect("read");
     found.sort_by_key(|one| one.at.container.to_string());
-    let want = [("a", Some(home)), ("c", None)].map(|(name, home)| RecordedOwner { at: owner(name), home });
+    let want = [("a", Some(home), vec![FIRST, SECOND]), ("c", None, vec![IpAddr::from([10, 1, 2, 13])])];
+    let want = want.map(|(name, home, addresses)| RecordedOwner { at: owner(name), home, addresses });
     assert_eq!(found, want);
 }
 

@@ -154,6 +154,10 @@ fn the_owners_of_ports_are_found_with_their_namespaces() {
     }
     let mut found = owners_but(&[&owner("b")], records).expect("listed");
     found.sort_by_key(|one| one.at.container.to_string());
-    let want = ["a", "c"].map(|container| RecordedOwner { at: owner(container), home: Some(home(container)) });
+    let want = ["a", "c"].map(|container| RecordedOwner {
+        at: owner(container),
+        home: Some(home(container)),
+        addresses: Vec::new(),
+    });
     assert_eq!(found, want);
 }

@@ -17,6 +17,9 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// So often a verb that changes nothing is called; the median counts.
 const ROUNDS: usize = 15;
 
+/// So often all rules are flushed; the median counts.
+const FLUSHES: usize = 5;
+
 /// Measures the verbs beside so many living containers, and then with so many dead ones. All are made here.
 pub fn measure(folder: &Path, living: usize, dead: usize) {
     let sandbox = Sandbox::new();
@@ -37,18 +40,16 @@ pub fn measure(folder: &Path, living: usize, dead: usize) {
     println!("\nThe administrator's tool beside {living} living containers");
     println!("{:<44} {:>10} {:>10} {:>12}", "", "time", "memory", "exit status");
     let run = |words: &[&str]| run(&sandbox, folder, words);
-    let median = |words: &[&str]| {
-        let mut runs: Vec<Finished> = (0..ROUNDS).map(|_| run(words)).collect();
-        runs.sort_by_key(|done| done.elapsed);
-        runs.swap_remove(ROUNDS / 2)
+    for verb in ["list", "metrics", "doctor"] {
+        show(verb, &median(ROUNDS, || run(&[verb])));
+    }
+    show("repair, nothing is missing", &median(ROUNDS, || run(&["repair"])));
+    let after_flush = || {
+        sandbox.sh("iptables -t nat -F");
+        sandbox.sh("iptables -F");
+        run(&["repair"])
     };
-    show("list", &median(&["list"]));
-    show("metrics", &median(&["metrics"]));
-    show("doctor", &median(&["doctor"]));
-    show("repair, nothing is missing", &median(&["repair"]));
-    sandbox.sh("iptables -t nat -F");
-    sandbox.sh("iptables -F");
-    show("repair, after a flush of all rules", &run(&["repair"]));
+    show("repair, after a flush of all rules", &median(FLUSHES, after_flush));
     add(living..living + dead).iter().for_each(|(container, _)| container.remove());
     // A lease of a container that has just come is not judged.
     sandbox.sh("find /run/cni /var/lib/cni -type f -exec touch -d yesterday {} +");
@@ -65,6 +66,13 @@ pub fn second(mut list: Value) -> Value {
     list["plugins"][1]["bridge"] = "second".into();
     list["plugins"][1]["ipam"]["ranges"] = json!([[{"subnet": "172.27.64.0/20"}]]);
     list
+}
+
+/// The run whose time is the median.
+fn median(rounds: usize, run: impl FnMut() -> Finished) -> Finished {
+    let mut runs: Vec<Finished> = std::iter::repeat_with(run).take(rounds).collect();
+    runs.sort_by_key(|done| done.elapsed);
+    runs.swap_remove(rounds / 2)
 }
 
 fn run(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> Finished {

@@ -204,7 +204,10 @@ fn remove_reached_child(
     let is_ours = |link: &Link, host: &mut dyn Host| {
         let is_kind = link.kind.as_deref() == Some(kind);
         Ok(is_kind
-            && recorded.map_or_else(|| may_be_in_result(link, request, &at, host), |own| Ok(own.may_be(link)))?)
+            && match recorded {
+                Some(own) => own.may_be(link),
+                None => may_be_in_result(link, request, &at, host)? && !is_of_another_network(link, &at, host)?,
+            })
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));
     let mut was_moved = false;
@@ -218,6 +221,22 @@ fn remove_reached_child(
         was_moved |= removal.attempt(|host| remove_recorded(recorded, host)) == Some(ChildPlace::Elsewhere);
     }
     is_in_place.map(|it| if it && !was_moved { ChildPlace::Inside } else { ChildPlace::Elsewhere })
+}
+
+/// Whether a link of the namespace that is entered is recorded as the interface of this name in another network: an ADD that was
+/// refused because the name is taken is followed by a DEL.
+fn is_of_another_network(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    for other in AttachmentRecord::all(host.records())? {
+        let is_of_container = other.at.container == at.container && other.at.ifname == at.ifname;
+        if is_of_container
+            && other.at.network != at.network
+            && other.link.as_ref().is_some_and(|own| own.may_be(link))
+            && other.namespace.is_entered(host)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The link that was recorded, which the container may have renamed.

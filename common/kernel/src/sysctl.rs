@@ -4,12 +4,16 @@ use std::fs;
 use std::io;
 
 use cni_model::plan::Sysctl;
+use nix::errno::Errno;
 
-/// Reads a parameter without the white space around it; `None` when the kernel does not have it.
+/// Reads a parameter without the white space around it; `None` when the kernel does not have it, or it has no value yet
+/// (`EIO` of `addrconf_sysctl_stable_secret` in `net/ipv6/addrconf.c`).
 pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
     match fs::read_to_string(path(key)) {
         Ok(value) => Ok(Some(value.trim().to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::EIO as i32) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -31,13 +35,13 @@ pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
     Ok(earlier)
 }
 
-/// Writes a parameter.
+/// Writes a parameter. An empty value is written as a line: to write nothing is no call.
 ///
 /// # Errors
 /// Those of writing; a parameter that does not exist is not created.
 pub fn write(key: &Sysctl, value: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
-    io::Write::write_all(&mut file, value.as_bytes())
+    io::Write::write_all(&mut file, if value.is_empty() { b"\n".as_slice() } else { value.as_bytes() })
 }
 
 /// The file of a parameter.

@@ -2,7 +2,7 @@
 //! interface of ADD.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Chain, Container, Network};
+use cni_conformance::{Chain, Container, ListHost, Network};
 use serde_json::json;
 
 use crate::host_device::setup::{MAC, by_name, has, host};
@@ -167,4 +167,26 @@ fn both_ends_of_a_pair_come_back() {
     host.list["plugins"][0]["device"] = json!("far");
     host.runtime().del(&second).expect_success();
     assert!(has(host.sandbox.host(), "ens1") && has(host.sandbox.host(), "far"));
+}
+
+/// The kernel says the same of all links on one link, such as its VLANs. The second ADD must leave the record of the first.
+#[test]
+fn two_interfaces_on_one_link_come_back_as_they_were() {
+    let mut host = host(by_name());
+    host.sandbox.sh("ip link del ens1");
+    host.sandbox.sh("ip link add wire type bridge");
+    let names = ["one", "other"];
+    names.iter().for_each(|name| drop(host.sandbox.sh(&format!("ip link add {name} link wire type macvlan"))));
+    names.iter().for_each(|name| drop(host.sandbox.sh(&format!("ip link set {name} alias {name}s up"))));
+    let before = host.state();
+    let named = |host: &mut ListHost, name: &str| host.list["plugins"][0]["device"] = json!(name);
+    let lent = names.map(|name| {
+        named(&mut host, name);
+        host.add(&format!("id-{name}"))
+    });
+    for (name, (_, attachment)) in names.iter().zip(&lent) {
+        named(&mut host, name);
+        host.del(attachment);
+    }
+    host.is_as_before(&before, &[]);
 }

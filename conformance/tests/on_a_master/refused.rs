@@ -1,11 +1,12 @@
 //! ADDs that fail leave nothing behind.
 
 use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
 use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Attachment, Container, Feature, Invocation, Verb};
 use serde_json::{Value, json};
 
-use super::{KINDS, MasterHost, UPLINK, calls, contents, plugin, shell, with_script};
+use super::{KINDS, MasterHost, UPLINK, calls, contents, has_eth0, plugin, shell, with_script};
 
 const INVALID: u64 = 7;
 const CONFLICT: u64 = 103;
@@ -146,5 +147,23 @@ fn an_address_that_another_host_has_is_found_out() {
         let list = machine.network(&json!({"ipam": {"type": "static", "addresses": addresses}}));
         let container = machine.sandbox.container("c1");
         assert_refused(&machine, &container, &list, CONFLICT, "DADFAILED");
+    });
+}
+
+/// The runtime deletes what it could not add, without a result. The reference deletes whatever has the name.
+#[test]
+fn the_del_after_a_refused_add_leaves_the_interface_of_another_network() {
+    on_kernels_with(KINDS, |kind| {
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let before = contents(&container);
+        let other = with(&list, &json!({"name": "other"}));
+        let mut refused = Attachment::new("c1", &container);
+        assert!(!machine.runtime(&other).add(&mut refused).succeeded());
+        machine.runtime(&other).del(&refused).expect_success();
+        assert_eq!(contents(&container), before);
+        machine.runtime(&list).del(&attachment).expect_success();
+        assert!(!has_eth0(&container));
     });
 }

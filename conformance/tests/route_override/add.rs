@@ -13,12 +13,17 @@ const DEFAULT6: &str = "default via fd00:91::1 dev eth0 metric 1024 pref medium"
 #[test]
 fn each_key_changes_its_routes() {
     let reported = |dst: &[&str]| dst.iter().map(|dst| (*dst).to_owned()).collect::<Vec<_>>();
-    let rows: [(Value, &[&str], Vec<String>); 6] = [
+    let rows: [(Value, &[&str], Vec<String>); 7] = [
         (json!({}), &[DEFAULT, ONE, DEFAULT6], reported(&["0.0.0.0/0", "10.93.0.0/16", "::/0"])),
         (json!({"flushroutes": true}), &[], reported(&[])),
         (json!({"flushgateway": true}), &[ONE], reported(&["10.93.0.0/16"])),
         (json!({"delroutes": [{"dst": "10.93.0.0/16"}]}), &[DEFAULT, DEFAULT6], reported(&["0.0.0.0/0", "::/0"])),
         (json!({"args": {"cni": {"flushgateway": true}}, "flushgateway": false}), &[ONE], reported(&["10.93.0.0/16"])),
+        (
+            json!({"flushgateway": true, "addroutes": [{"dst": "0.0.0.0/0", "priority": 500}]}),
+            &["default via 10.91.0.1 dev eth0 metric 500", ONE],
+            reported(&["10.93.0.0/16", "0.0.0.0/0"]),
+        ),
         (
             all_keys(),
             &[

@@ -1,6 +1,6 @@
 //! CHECK names the route that differs from what ADD made, unless `skipcheck` is set.
 
-use cni_conformance::Verb::{Add, Check};
+use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;
 use serde_json::json;
@@ -25,4 +25,24 @@ fn whatever_was_changed_since_is_named() {
         routed.call(Check, &keys).run().expect_error(100, message);
         routed.call(Check, &with(&keys, &json!({"skipcheck": true}))).run().expect_success();
     });
+}
+
+/// cri-o calls CHECK right after ADD.
+#[test]
+fn a_route_of_another_table_is_added_once_and_removed() {
+    let routed = Routed::new();
+    let keys = json!({"addroutes": [{"dst": "0.0.0.0/0", "table": 200}]});
+    let before = routed.state();
+    for _ in ["once", "again"] {
+        let result = routed.call(Add, &keys).run().result();
+        let shown = routed.container.sh("ip route show table 200");
+        assert_eq!(shown.trim(), "default via 10.91.0.1 dev eth0");
+        routed.call(Check, &with(&keys, &json!({"prevResult": result}))).run().expect_success();
+    }
+    routed.container.sh("ip route flush table 200");
+    routed.call(Check, &keys).run().expect_error(100, "the route to 0.0.0.0/0 on eth0 is missing");
+    routed.call(Add, &keys).run().expect_success();
+    routed.succeeds(&[Del], &keys);
+    let shown = routed.container.exec(&["ip", "route", "show", "table", "200"]).stdout;
+    assert_eq!((shown.as_str(), routed.state()), ("", before));
 }

@@ -113,7 +113,7 @@ fn plain(text: &str) -> String {
 fn json_text(found: &[FileFinding], files: usize) -> String {
     let entry = |FileFinding { file, finding }: &FileFinding| {
         let Finding { plugin, key, wrong, instead } = finding;
-        json!({"file": file, "plugin": plugin, "key": key, "wrong": wrong, "instead": instead})
+        json!({"file": file.display().to_string(), "plugin": plugin, "key": key, "wrong": wrong, "instead": instead})
     };
     format!("{:#}\n", json!({"files": files, "findings": found.iter().map(entry).collect::<Vec<_>>()}))
 }

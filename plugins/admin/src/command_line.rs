@@ -66,7 +66,7 @@ pub enum Verb {
     ///   cni-plugins gc --remove --plugin-dir /usr/lib/cni  # plugins of others are there
     #[command(
         verbatim_doc_comment,
-        after_help = statuses!("nothing is left over, or all of it has been removed", "something is left over or unclear")
+        after_help = statuses!("nothing is left over, or all of it has been removed", "something is left over, in use or unclear")
     )]
     Gc(gc::GcOptions),
 

@@ -77,7 +77,9 @@ fn refused(problem: &str) -> ExitCode {
 
 fn status(outcomes: &[RemovalOutcome], is_incomplete: bool, printed: ExitCode) -> ExitCode {
     let is_failure = is_incomplete || outcomes.iter().any(|outcome| matches!(outcome, RemovalOutcome::Failed(_)));
-    let is_left = |outcome: &RemovalOutcome| matches!(outcome, RemovalOutcome::Found | RemovalOutcome::Unclear(_));
+    let is_left = |outcome: &RemovalOutcome| {
+        matches!(outcome, RemovalOutcome::Found | RemovalOutcome::Unclear(_) | RemovalOutcome::Busy(_))
+    };
     match printed {
         ExitCode::SUCCESS if is_failure => ExitCode::FAILURE,
         ExitCode::SUCCESS if outcomes.iter().any(is_left) => ExitCode::from(FOUND),
@@ -132,7 +134,7 @@ fn said(outcome: &RemovalOutcome) -> String {
     match outcome {
         RemovalOutcome::Found => "left over".to_owned(),
         RemovalOutcome::Removed => "removed".to_owned(),
-        RemovalOutcome::Kept(why) => format!("kept: {why}"),
+        RemovalOutcome::Kept(why) | RemovalOutcome::Busy(why) => format!("kept: {why}"),
         RemovalOutcome::Unclear(why) => format!("unclear: {why}"),
         RemovalOutcome::Failed(failures) => format!("failed: {}", failures.join("; ")),
     }
@@ -147,7 +149,7 @@ fn entry(one: &GcCandidate, outcome: &RemovalOutcome) -> Value {
     let (outcome, problems) = match outcome {
         RemovalOutcome::Found => ("found", Vec::new()),
         RemovalOutcome::Removed => ("removed", Vec::new()),
-        RemovalOutcome::Kept(why) => ("kept", vec![why.clone()]),
+        RemovalOutcome::Kept(why) | RemovalOutcome::Busy(why) => ("kept", vec![why.clone()]),
         RemovalOutcome::Unclear(why) => ("unclear", vec![why.clone()]),
         RemovalOutcome::Failed(failures) => ("failed", failures.clone()),
     };

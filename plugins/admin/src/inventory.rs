@@ -226,11 +226,11 @@ impl Inventory {
         Ok(())
     }
 
-    /// Says which living container has an address of a dead one by now, with an interface of ours and the rules of another project's
+    /// Says which container, unless it is dead, has an address of a dead one by now, with an interface of ours and the rules of another project's
     /// firewall. That firewall has removed the rules of the dead one, without its records, and the rules of both look the same.
     fn find_successor(&self, owner: &RecordedOwner, judge: &mut Judge) -> Option<String> {
         let has_firewall = |one: &&Attached| one.cached.plugins.iter().any(|config| config.kind == "firewall");
-        self.attached.iter().filter(|one| one.life == Life::Alive).filter(has_firewall).find_map(|one| {
+        self.attached.iter().filter(|one| one.life != Life::Dead).filter(has_firewall).find_map(|one| {
             let address = one.cached.addresses.iter().find(|address| owner.addresses.contains(address))?;
             judge.record(&one.cached.at)?;
             Some(format!(

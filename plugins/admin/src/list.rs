@@ -12,6 +12,7 @@ use crate::cache::{Cached, PublishedPort};
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Leftover, Scope, Source};
 use crate::output::{FOUND, print};
+use crate::refusal::refusal;
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::table::Table;
 use cni_linux::output::complain;
@@ -37,12 +38,16 @@ pub struct ListOptions {
 
 /// Prints what there is.
 pub fn run(options: &ListOptions) -> ExitCode {
+    let failed = |problem: &str| {
+        complain(&format!("cni-plugins list: {problem}\n"));
+        ExitCode::FAILURE
+    };
+    if let Some(sentence) = refusal() {
+        return failed(&sentence);
+    }
     let found = match Inventory::observe(&options.scope, Depth::Rules) {
         Ok(found) => found,
-        Err(error) => {
-            complain(&format!("cni-plugins list: failed to read the cache: {error}\n"));
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return failed(&format!("failed to read the cache: {error}")),
     };
     let text = if options.json { json_text(&found) } else { text(&found, options) };
     status(&found, print(&text))

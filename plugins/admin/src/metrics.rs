@@ -19,6 +19,7 @@ mod text;
 use crate::inventory::{Depth, Inventory, Scope};
 use crate::last_repair::LastRepair;
 use crate::output::print;
+use crate::refusal::refusal;
 use text::{Metric, Sample};
 
 /// The options of `metrics`.
@@ -33,6 +34,9 @@ pub struct MetricsOptions {
 
 /// Counts what there is, and prints or writes it.
 pub fn run(options: &MetricsOptions) -> ExitCode {
+    if let Some(sentence) = refusal() {
+        return failed(&sentence);
+    }
     let found = match Inventory::observe(&options.scope, Depth::Rules) {
         Ok(found) => found,
         Err(error) => return failed(&format!("failed to read the cache: {error}")),

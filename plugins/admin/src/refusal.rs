@@ -1,4 +1,4 @@
-//! Why a verb refuses to change anything: it was called in another network namespace than that of the host.
+//! Why a verb refuses to work: it was called in another network namespace than that of the host.
 
 use cni_core::error::Error;
 use cni_linux::hidden_processes::hidden_processes;
@@ -13,13 +13,13 @@ use crate::life::{Signs, neutral_request};
 const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
                          for example with `nsenter --net=/proc/1/ns/net`";
 
-/// Returns why this process may not change what belongs to containers: their records are those of another network namespace, or cannot
-/// be listed. `None` if it may.
+/// Returns why this process cannot say anything about the containers: their records are those of another network namespace, or cannot be
+/// listed. `None` if it can.
 pub fn refusal() -> Option<String> {
     sentence(has_records_elsewhere())
 }
 
-/// The same for a process that is in the namespace of one of these containers. Where plugins of others have made all of them, there are
+/// Returns why this process may not change anything: it is in the namespace of one of these containers. Where plugins of others have made all of them, there are
 /// no records.
 pub fn refusal_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Option<String> {
     sentence(is_inside(all))

@@ -14,7 +14,7 @@ use cni_plugin::json_record::JsonRecord as _;
 use crate::config::DeviceKeys;
 use crate::find::find_lost;
 use crate::link_to_return::{LinkToReturn, find_verdict};
-use crate::moved_link::MovedLink;
+use crate::moved_link::{MovedLink, takes_ports};
 use crate::moved_on;
 use crate::proof::{LinkIdentity, Proof};
 
@@ -195,7 +195,9 @@ fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<O
 fn by_alias(link: Option<Link>, host: &mut dyn Host) -> Result<Option<(Link, MovedLink)>, Error> {
     let Some(link) = link else { return Ok(None) };
     let Some(name) = link.alias.clone().filter(|alias| is_name(alias)) else { return Ok(None) };
-    if MovedLink::all(host)?.iter().any(|(_, loan)| loan.is(&link)) {
+    // The VLANs of one link have one MAC address, and keep their indices.
+    let is_of = |loan: &MovedLink| loan.is(&link) && (link.kind.is_none() || loan.index == link.index);
+    if MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
         return Ok(None);
     }
     let loan = MovedLink::by_alias(&link, &name);
@@ -234,7 +236,7 @@ fn find_on_host(
 /// The bridge or bond that the link was a port of, if it still exists.
 fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
-    Ok(host.link(Ns::Host, &name)?.map(|_| name))
+    Ok(host.link(Ns::Host, &name)?.filter(takes_ports).map(|_| name))
 }
 
 /// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.

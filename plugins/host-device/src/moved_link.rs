@@ -100,11 +100,17 @@ impl MovedLink {
     }
 
     /// The other attachments with a record of this link, which was on the host when this one was made: none of them has it
-    /// any more. Only hardware that the kernel names, and links with another end, can be told from others.
+    /// any more. Hardware is known by its address, and a veth by its other end. All VLANs of one link are alike, as are the channels of
+    /// one card: those are told from each other by their names.
     pub fn former_borrowers(&self, at: &Attachment, host: &mut dyn Host) -> Result<Vec<Attachment>, Error> {
-        let is_unique = |of: &LinkIdentity| of.device.is_some() || of.permanent_mac.is_some() || of.other_end.is_some();
-        let Some(evidence) = self.evidence.as_ref().filter(|of| is_unique(of)) else { return Ok(Vec::new()) };
-        let same = Self::all(host)?.into_iter().filter(|(_, loan)| loan.evidence.as_ref() == Some(evidence));
+        let Some(evidence) = &self.evidence else { return Ok(Vec::new()) };
+        let has_end = evidence.other_end.is_some();
+        let is_unique = evidence.permanent_mac.is_some() || has_end && self.kind.as_deref() == Some("veth");
+        let has_origin = has_end || evidence.device.is_some();
+        let is_same = |loan: &Self| {
+            loan.evidence.as_ref() == Some(evidence) && (is_unique || has_origin && loan.name == self.name)
+        };
+        let same = Self::all(host)?.into_iter().filter(|(_, loan)| is_same(loan));
         let mut former = same.map(|(_, loan)| loan.attachment()).collect::<Result<Vec<_>, _>>()?;
         former.retain(|other| other != at);
         Ok(former)
@@ -127,5 +133,11 @@ impl MovedLink {
 /// The name of the bridge or bond that a link of the host is a port of.
 pub fn master_of(link: &Link, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(index) = link.master else { return Ok(None) };
-    Ok(host.link_by_index(Ns::Host, index)?.map(|master| IfName::parse(&master.name)).transpose()?)
+    let master = host.link_by_index(Ns::Host, index)?.filter(takes_ports);
+    Ok(master.map(|master| IfName::parse(&master.name)).transpose()?)
+}
+
+/// Whether links become ports of a link by `IFLA_MASTER`. Those of Open vSwitch do not: the kernel takes them out when they are moved.
+pub fn takes_ports(master: &Link) -> bool {
+    master.kind.as_deref().is_some_and(|kind| ["bridge", "bond", "team", "vrf", "batadv"].contains(&kind))
 }

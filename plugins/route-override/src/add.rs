@@ -25,7 +25,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         return Ok(result);
     }
     tables::lock(request, host)?;
-    let (link, found) = routes::observe(&at.ifname, host)?;
+    let (link, found) = routes::observe(&at.ifname, &wanted, host)?;
     let (removed, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|route| {
         let is_wanted = wanted.iter().any(|wanted| routes::is(route, wanted));
         config.removes(route) && !is_wanted

@@ -21,12 +21,12 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if config.is_empty() {
         return Ok(());
     }
-    let (_, found) = routes::observe(&ifname, host)?;
     // ADD told the next hop of a route in the result, and may have removed the gateway it came from.
     let reported =
         |dst| result.routes.iter().rfind(|route: &&Route| route.dst.network() == dst).and_then(|route| route.gw);
     let mut wanted = config.added(&result, &ifname);
     wanted.iter_mut().for_each(|route| route.gw = route.gw.or_else(|| reported(route.dst.network())));
+    let (_, found) = routes::observe(&ifname, &wanted, host)?;
     let ifname = ifname.to_string();
     if let Some(missing) = wanted.iter().find(|wanted| !found.iter().any(|route| routes::is(route, wanted))) {
         return Err(RouteError::Missing { dst: missing.dst.network(), ifname }.into());

@@ -7,7 +7,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Route};
-use cni_model::routing::FullRoute;
+use cni_model::routing::{FullRoute, MAIN_TABLE};
 use serde::Deserialize;
 
 /// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel made the route for an address.
@@ -69,7 +69,10 @@ impl Config {
         let is_flushed = route.scope != ON_LINK && (is_default || route.gateway.is_some() && !is_link_local(route.dst));
         let is_removed = is_flushed && self.flush_routes || is_default && self.flush_gateway;
         // The kernel cannot remove one next hop of several and restore it alone.
-        (is_removed || self.removed.contains(&route.dst)) && route.protocol != BY_KERNEL && !route.is_one_of_several
+        (is_removed || self.removed.contains(&route.dst))
+            && route.table == MAIN_TABLE
+            && route.protocol != BY_KERNEL
+            && !route.is_one_of_several
     }
 
     /// The routes that are to be added. One without a next hop gets the gateway of an address of its family.

@@ -33,7 +33,7 @@ fn restore(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<()
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
-    let (link, found) = routes::observe(&at.ifname, host)?;
+    let (link, found) = routes::observe(&at.ifname, &[], host)?;
     let (mut removal, ns) = (Removal::new(host), Ns::Container);
     let added = added.into_iter().rev().filter(|route| route.link == link);
     // The kernel holds more of a route than its key.

@@ -58,7 +58,7 @@ impl RouteRecord {
 
 /// Whether the kernel treats two routes as the same.
 pub fn is_same(one: &FullRoute, other: &FullRoute) -> bool {
-    (one.dst, one.gateway, one.table) == (other.dst, other.gateway, other.table)
+    (one.dst, one.gateway, one.table, one.metric) == (other.dst, other.gateway, other.table, other.metric)
 }
 
 /// A new route as the kernel holds it.

@@ -44,7 +44,7 @@ fn machine() -> FakeHost {
 /// The routes by a next hop that the container has.
 fn routes(host: &mut FakeHost) -> Vec<String> {
     let name = IfName::parse("eth0").expect("a name");
-    let (_, routes) = crate::routes::observe(&name, host).expect("routes");
+    let (_, routes) = crate::routes::observe(&name, &[], host).expect("routes");
     let shown = routes.iter().filter(|route| route.gateway.is_some()).map(ToString::to_string);
     shown.map(|route| route.split(" dev").next().unwrap_or_default().to_owned()).collect()
 }

@@ -108,23 +108,18 @@ fn full_routes_of(entry: &KernelLink) -> impl Iterator<Item = FullRoute> {
 
 fn full(route: &NewRoute, link: u32) -> FullRoute {
     let NewRoute { dst, gw, source, table, priority, scope, mtu: _, advmss: _, onlink } = *route;
-    FullRoute {
-        dst,
-        gateway: gw,
-        source,
-        metric: priority.unwrap_or_default(),
-        scope: scope.unwrap_or_default(),
-        onlink,
-        ..FullRoute::default_by(dst.address(), link, table.unwrap_or(MAIN_TABLE))
-    }
+    let like = FullRoute::default_by(dst.address(), link, table.unwrap_or(MAIN_TABLE));
+    let (metric, scope) = (priority.unwrap_or(like.metric), scope.unwrap_or_default());
+    FullRoute { dst, gateway: gw, source, metric, scope, onlink, ..like }
 }
 
 fn new_route(route: &FullRoute) -> NewRoute {
+    let like = FullRoute::default_by(route.dst.address(), route.link, route.table);
     NewRoute {
         gw: route.gateway,
         source: route.source,
         table: Some(route.table).filter(|table| *table != MAIN_TABLE),
-        priority: Some(route.metric).filter(|metric| *metric != 0),
+        priority: Some(route.metric).filter(|metric| *metric != like.metric),
         scope: Some(route.scope).filter(|scope| *scope != 0),
         onlink: route.onlink,
         ..NewRoute::to(route.dst)

@@ -14,6 +14,7 @@ mod text;
 use super::finding::Severity;
 use crate::inventory::{Depth, Inventory, Scope};
 use crate::output::{FOUND, print};
+use crate::refusal::refusal;
 use crate::repair::Tools;
 use about::About;
 use name::{Known, find};
@@ -21,6 +22,9 @@ use text::{json_text, plain_text};
 
 /// Looks at the attachments of a container, and prints what was found.
 pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
+    if let Some(sentence) = refusal() {
+        return failed(&sentence);
+    }
     let mut found = match Inventory::observe(scope, Depth::Lives) {
         Ok(found) => found,
         Err(error) => return failed(&format!("failed to read the cache: {error}")),

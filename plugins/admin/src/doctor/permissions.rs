@@ -78,7 +78,9 @@ pub const fn is_writable_by_others(user: u32, mode: u32) -> bool {
 pub fn has_option(path: &Path, option: &str, mounts: &str) -> bool {
     let mount = |line: &str| {
         let mut fields = line.split(' ').skip(4);
-        let (point, options) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+        let (point, options) = (fields.next()?.to_owned(), fields.next()?);
+        // The last field has the options of the file system, such as `ro` after an error of the disk.
+        let options = format!("{options},{}", line.rsplit(' ').next()?);
         path.starts_with(&point).then_some((point.len(), options))
     };
     // Of two mounts on one point the later one is seen.

@@ -61,6 +61,9 @@ const RUNTIMES: [RuntimeSpec; 5] = [
     },
 ];
 
+/// The names of files in a folder that runtimes read end so.
+const EXTENSIONS: [&str; 4] = ["hcl", "json", "conf", "toml"];
+
 /// Where programs are, beside `PATH`.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -105,12 +108,13 @@ impl RuntimeSpec {
         }
     }
 
-    /// The configuration files that there are; those of a folder in the order of their names.
+    /// The configuration files that there are, the one that prevails first: of those of a folder the last by name.
     fn files(&self) -> Vec<PathBuf> {
         let inside = |folder: &Path| {
             let mut files: Vec<_> =
                 fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
-            files.sort();
+            files.retain(|file| file.extension().is_some_and(|kind| EXTENSIONS.iter().any(|one| kind == *one)));
+            files.sort_by(|one, other| other.cmp(one));
             files
         };
         self.files
@@ -121,21 +125,26 @@ impl RuntimeSpec {
     }
 }
 
-/// What one of the keys is set to: a text, whose parts are separated by colons, or a list of texts. Comments are left out.
+/// What the first of the keys that is set names: a text, whose parts are separated by colons, or a list of texts. Comments are left out.
 fn folders_in(text: &str, keys: &[&str]) -> Option<Vec<PathBuf>> {
     let mut lines = text.lines().map(|line| line.split(['#', '\n']).next().unwrap_or(line).trim());
-    let value = lines.by_ref().find_map(|line| {
-        let (key, value) = line.split_once('=').or_else(|| line.split_once(':'))?;
-        keys.contains(&key.trim().trim_matches('"')).then(|| value.trim().to_owned())
-    })?;
-    // A list may go on in the next lines.
-    let mut value = value;
-    while value.starts_with('[') && !value.contains(']') {
-        value.push_str(lines.next()?);
+    while let Some(line) = lines.next() {
+        let Some((key, value)) = line.split_once('=').or_else(|| line.split_once(':')) else { continue };
+        if !keys.contains(&key.trim().trim_matches('"')) {
+            continue;
+        }
+        // A list may go on in the next lines.
+        let mut value = value.trim().to_owned();
+        while value.starts_with('[') && !value.contains(']') {
+            value.push_str(lines.next()?);
+        }
+        let quoted = value.split(['"', '\'']).skip(1).step_by(2).flat_map(|text| text.split(':'));
+        let folders: Vec<PathBuf> = quoted.filter(|text| text.starts_with('/')).map(PathBuf::from).collect();
+        if !folders.is_empty() {
+            return Some(folders);
+        }
     }
-    let quoted = value.split('"').skip(1).step_by(2).flat_map(|text| text.split(':'));
-    let folders: Vec<PathBuf> = quoted.filter(|text| text.starts_with('/')).map(PathBuf::from).collect();
-    (!folders.is_empty()).then_some(folders)
+    None
 }
 
 #[cfg(test)]
@@ -158,10 +167,13 @@ mod tests {
                 "plugin_dirs",
                 &["/opt/cni/bin/", "/usr/libexec/cni"],
             ),
+            ("bin_dir = ''\nbin_dirs = ['/opt/a', '/opt/b']", "bin_dirs", &["/opt/a", "/opt/b"]),
             ("# a comment\ncni_plugin_dirs = [\"/a\", \"/b\"] # another", "cni_plugin_dirs", &["/a", "/b"]),
         ] {
             assert_eq!(read(text, key).expect("folders"), folders, "{text}");
         }
+        let both = folders_in("bin_dir = \"\"\nbin_dirs = ['/opt/a']", &["bin_dir", "bin_dirs"]);
+        assert_eq!(both, Some(vec![PathBuf::from("/opt/a")]), "the first is empty");
         for nothing in ["", "#cni_path = \"/a\"", "my_cni_path = \"/a\"", "cni_path = \"\"", "cni_path = ["] {
             assert_eq!(read(nothing, "cni_path"), None, "{nothing}");
         }

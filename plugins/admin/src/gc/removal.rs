@@ -49,6 +49,8 @@ pub enum RemovalOutcome {
     Removed,
     /// It was kept, for this reason.
     Kept(String),
+    /// It was kept, since something works on it.
+    Busy(String),
     /// It is unknown whether it lives, for this reason.
     Unclear(String),
     /// These parts of the removal failed.
@@ -192,7 +194,7 @@ impl Remover {
         let at = &candidate.cached().at;
         match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
             Ok(()) => self.remove_locked(candidate, locked),
-            Err(error) => RemovalOutcome::Kept(format!("something works on it: {}", error_line(&error))),
+            Err(error) => RemovalOutcome::Busy(format!("something works on it: {}", error_line(&error))),
         }
     }
 
@@ -291,7 +293,7 @@ fn outcome_of(life: Option<Life>) -> Option<RemovalOutcome> {
 }
 
 fn worked_on(process: &str) -> RemovalOutcome {
-    RemovalOutcome::Kept(format!("{process} works on it"))
+    RemovalOutcome::Busy(format!("{process} works on it"))
 }
 
 fn added_again() -> RemovalOutcome {

@@ -67,6 +67,12 @@ impl Folder {
         Ok(version.map_or_else(|| Present::Other(about(&path)), Present::Ours))
     }
 
+    fn is_ours(&self, name: &str) -> Result<bool, FolderError> {
+        let path = self.path.join(name);
+        let is_file = existing(&path, path.symlink_metadata())?.is_some_and(|found| found.is_file());
+        Ok(is_file && read(&path)?.is_some_and(|content| mark::version(&content).is_some()))
+    }
+
     /// The names of all files that are this program, in any release.
     pub fn ours(&self) -> Result<Vec<String>, FolderError> {
         let mut judged: BTreeMap<(u64, u64), bool> = BTreeMap::new();
@@ -77,7 +83,7 @@ impl Folder {
             let inode = (found.dev(), found.ino());
             let is_ours = match judged.get(&inode) {
                 Some(is_ours) => *is_ours,
-                None => read(&path)?.is_some_and(|content| mark::version(&content).is_some()),
+                None => self.is_ours(&name)?,
             };
             judged.insert(inode, is_ours);
             if is_ours {
@@ -104,7 +110,8 @@ impl Folder {
         let mut progress = Progress::new(changes.len());
         for (done, change) in changes.iter().enumerate().filter(|(_, change)| change.was != Present::Current) {
             progress.show(done);
-            if change.keeps() {
+            // Another process may have installed it since.
+            if change.keeps() && !self.is_ours(change.name)? {
                 self.keep(change.name)?;
             }
             self.switch(&draft, program, change.name)?;

@@ -67,7 +67,7 @@ pub fn json_text(about: &About, findings: &[Finding]) -> String {
     let document = json!({
         "container": about.container,
         "attachments": about.attachments.iter().map(json_of).collect::<Vec<_>>(),
-        "records": about.records,
+        "records": paths(&about.records),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
     });
     format!("{document:#}\n")
@@ -88,8 +88,8 @@ fn json_of(one: &AboutAttachment) -> Value {
         "plugins": one.plugins,
         "chains": own.map(|own| &own.chains),
         "rules": own.map(|own| &own.rules),
-        "cache": one.cache,
-        "leases": one.leases,
+        "cache": one.cache.as_ref().map(|path| path.display().to_string()),
+        "leases": paths(&one.leases),
     })
 }
 

@@ -34,5 +34,5 @@ pub fn is(route: &FullRoute, wanted: &Route) -> bool {
 
 /// The table of a route. ADD refuses one that is no number of a table.
 fn table(wanted: &Route) -> u32 {
-    wanted.table.and_then(|table| u32::try_from(table).ok()).unwrap_or(MAIN_TABLE)
+    wanted.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN_TABLE)
 }

@@ -135,8 +135,8 @@ impl Sandbox {
         self.host.sh(line)
     }
 
-    /// Ends a container to which a link of the host leads, without a DEL. The kernel frees the sockets of a namespace, which keep it alive, a
-    /// little later; then the host has no number for it any more. Another namespace may get one at any time.
+    /// Ends a container to which a link of the host leads, without a DEL, and waits until its namespace has ended: the sockets in it keep it
+    /// alive for a moment. Then the host has no number for it any more. Other namespaces may get numbers meanwhile.
     pub fn end(&self, container: &Container) {
         let (of_name, list) = (format!("(iproute2 netns name: {})", container.name()), || self.sh("ip netns list-id"));
         let number = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);

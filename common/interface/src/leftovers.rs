@@ -11,7 +11,7 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step, temporary_name};
-use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_network};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
@@ -206,7 +206,7 @@ fn remove_reached_child(
         Ok(is_kind
             && match recorded {
                 Some(own) => own.may_be(link),
-                None => may_be_in_result(link, request, &at, host)? && !is_of_another_network(link, &at, host)?,
+                None => may_be_in_result(link, request, &at, host)? && !is_of_another_network(&at, link, host)?,
             })
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));
@@ -221,22 +221,6 @@ fn remove_reached_child(
         was_moved |= removal.attempt(|host| remove_recorded(recorded, host)) == Some(ChildPlace::Elsewhere);
     }
     is_in_place.map(|it| if it && !was_moved { ChildPlace::Inside } else { ChildPlace::Elsewhere })
-}
-
-/// Whether a link of the namespace that is entered is recorded as the interface of this name in another network: an ADD that was
-/// refused because the name is taken is followed by a DEL.
-fn is_of_another_network(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    for other in AttachmentRecord::all(host.records())? {
-        let is_of_container = other.at.container == at.container && other.at.ifname == at.ifname;
-        if is_of_container
-            && other.at.network != at.network
-            && other.link.as_ref().is_some_and(|own| own.may_be(link))
-            && other.namespace.is_entered(host)?
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The link that was recorded, which the container may have renamed.

@@ -86,15 +86,16 @@ pub fn remove(
 }
 
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
-/// now. Families in which the container has no address are left out, unless it has no address at all. If the
-/// configuration names a back end, the rules for its addresses are expected there.
+/// now. Families in which it had no address are left out, if the runtime tells those of ADD: the container may have removed its own.
+/// If the configuration names a back end, the rules for its addresses are expected there.
 fn removals(
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
-    let own = own_addresses(request, at, sandbox);
+    let reported = reported_addresses(request, at);
+    let own = own_addresses(&reported, sandbox);
     let families: Vec<Family> = own.iter().map(|address| Family::of(*address)).collect();
     let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
         Backend::Iptables => own,
@@ -104,9 +105,11 @@ fn removals(
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let by_iptables =
-        |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &sandbox.others).into());
-    let in_use = Family::ALL.into_iter().filter(|family| families.is_empty() || families.contains(family));
+    let by_iptables = |family| {
+        let removal = iptables::remove(at, family, &expected, &sandbox.others).into();
+        if families.contains(&family) { known_if(Backend::Iptables, removal) } else { removal }
+    };
+    let in_use = Family::ALL.into_iter().filter(|family| reported.is_empty() || families.contains(family));
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
     Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
 }
@@ -122,15 +125,19 @@ fn configured(request: &Request) -> Option<Backend> {
     keys::masquerade_backend(ip_masq_backend.as_deref()).ok().flatten()
 }
 
-/// The addresses in `prevResult` and of the interface, except those that another one of the container has by now.
-fn own_addresses(request: &Request, at: &Attachment, sandbox: &NamespaceContents) -> Vec<IpAddr> {
+/// The addresses of the interface in `prevResult`.
+fn reported_addresses(request: &Request, at: &Attachment) -> Vec<IpAddr> {
     let reported = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
         None
     });
     let reported = reported.unwrap_or_default();
-    let reported = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
-    let mut own: Vec<IpAddr> = reported.chain(sandbox.own.iter().copied()).filter(is_global).collect();
+    reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect()
+}
+
+/// The reported addresses and those of the interface, except those that another one of the container has by now.
+fn own_addresses(reported: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
+    let mut own: Vec<IpAddr> = reported.iter().chain(&sandbox.own).copied().filter(is_global).collect();
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();

@@ -18,6 +18,7 @@ use crate::owner;
 use crate::records::Records;
 use crate::removal::Removal;
 use crate::share::Share;
+use cni_model::link::Link;
 use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::{RecordKey, RecordKind};
@@ -178,6 +179,24 @@ pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
     let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(false) };
     let records = or_warn(at, AttachmentRecord::all(host.records())).unwrap_or_default();
     Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
+}
+
+/// Whether a link of the entered namespace is another network's: the interface of the same container under the same name, according to
+/// its record. A DEL without a record of the link leaves it alone: the runtime also calls one after an ADD that was refused because the
+/// name is taken.
+pub fn is_of_another_network(at: &Attachment, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+    let has_link = |one: &AttachmentRecord| one.link.as_ref().is_some_and(|recorded| recorded.may_be(link));
+    if AttachmentRecord::find(at, host).as_ref().is_some_and(has_link) {
+        return Ok(false);
+    }
+    let others = or_warn(at, AttachmentRecord::all_but([at], host.records())).unwrap_or_default();
+    let has_name = |one: &AttachmentRecord| one.at.container == at.container && one.at.ifname == at.ifname;
+    for other in others.iter().filter(|one| has_name(one) && has_link(one)) {
+        if other.namespace.is_entered(host)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Logs a failure: the record is a cache, and what it serves for works without it.

@@ -192,11 +192,11 @@ fn an_address_that_another_has_as_well_decides_nothing() {
 
 /// H3: in another network namespace the containers look as if they had ended.
 #[test]
-fn gc_and_repair_refuse_in_another_network_namespace() {
+fn what_looks_at_containers_refuses_in_another_network_namespace() {
     let sandbox = host();
     let attached = PublishedContainer::add(&sandbox, "first", 8080);
     let program = binaries::under_test().join("cni-plugins");
-    for words in ["gc --remove", "gc", "repair"] {
+    for words in ["gc --remove", "gc", "repair", "list", "metrics", "doctor web"] {
         let refused = sandbox.exec(&["sh", "-c", &format!("unshare -n {} {words}", program.display())]);
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{words}: {}", refused.stderr);
         let sentence = "the containers of this machine belong to another network namespace; run this command in it";

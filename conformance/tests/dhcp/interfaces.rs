@@ -35,6 +35,21 @@ fn every_interface_that_is_on_a_network_gets_an_address() {
     });
 }
 
+/// GC of bridge removes the link, by which the address is released.
+#[test]
+fn gc_of_bridge_releases_the_address() {
+    let plugin = json!({"type": "bridge", "bridge": "br0", "ipam": {"type": "dhcp"}});
+    let lan = Lan::new(Server::Isc(20), json!({"cniVersion": "1.1.0", "name": "lan", "plugins": [plugin]}));
+    lan.sandbox.sh("ip link add br0 type bridge");
+    lan.sandbox.sh("ip link set br0 up");
+    lan.sandbox.sh("ip link set up0 master br0");
+    let (container, _lost) = lan.add("lost");
+    lan.runtime().gc(&[]).expect_success();
+    lan.await_log("DHCPRELEASE", 1);
+    assert!(Network::observe(&container).link("eth0").is_none());
+    assert!(lan.records().is_empty());
+}
+
 /// What comes behind the lease fails: it is given back by the interface, which goes after that.
 #[test]
 fn a_bridge_that_fails_behind_the_lease_gives_it_back() {

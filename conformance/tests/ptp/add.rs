@@ -82,7 +82,7 @@ type Addressing = (Value, Value, &'static [&'static str]);
 fn odd_addresses_and_gateways_work() {
     let one = |address: &str, gateway: &str| json!([{"address": address, "gateway": gateway}]);
     let default = || json!([{"dst": "0.0.0.0/0"}]);
-    let cases: [(&str, Addressing); 5] = [
+    let cases: [(&str, Addressing); 6] = [
         (
             "IPv4 /32, gateway outside",
             (
@@ -115,6 +115,23 @@ fn odd_addresses_and_gateways_work() {
                 &[
                     "10.1.2.0/24 via 10.1.2.1 dev eth0 src 10.1.2.5",
                     "10.1.2.1 dev eth0 scope link src 10.1.2.5",
+                    "default via 10.1.2.1 dev eth0",
+                ],
+            ),
+        ),
+        (
+            "three addresses, the first and the last with one gateway",
+            (
+                json!([
+                    {"address": "10.1.2.5/24", "gateway": "10.1.2.1"}, {"address": "10.1.3.5/24", "gateway": "10.1.3.1"},
+                    {"address": "10.1.2.6/24", "gateway": "10.1.2.1"},
+                ]),
+                default(),
+                &[
+                    "10.1.2.0/24 via 10.1.2.1 dev eth0 src 10.1.2.5",
+                    "10.1.2.1 dev eth0 scope link src 10.1.2.5",
+                    "10.1.3.0/24 via 10.1.3.1 dev eth0 src 10.1.3.5",
+                    "10.1.3.1 dev eth0 scope link src 10.1.3.5",
                     "default via 10.1.2.1 dev eth0",
                 ],
             ),

@@ -31,7 +31,9 @@ fn whatever_was_changed_since_is_named() {
 #[test]
 fn a_route_of_another_table_is_added_once_and_removed() {
     let routed = Routed::new();
-    let keys = json!({"addroutes": [{"dst": "0.0.0.0/0", "table": 200}]});
+    let keys = json!({"addroutes": [
+        {"dst": "0.0.0.0/0", "table": 200}, {"dst": "10.96.0.0/16", "table": 0}, {"dst": "10.95.0.0/16", "scope": 253},
+    ]});
     let before = routed.state();
     for _ in ["once", "again"] {
         let result = routed.call(Add, &keys).run().result();

@@ -226,8 +226,8 @@ impl Inventory {
         Ok(())
     }
 
-    /// Says which container, unless it is dead, has an address of a dead one by now, with an interface of ours and the rules of another project's
-    /// firewall. That firewall has removed the rules of the dead one, without its records, and the rules of both look the same.
+    /// Names the container that has an address of a dead one by now, if our bridge has made its interface, and another project's firewall
+    /// its rules. That firewall has also removed the rules of the dead one, but not our records. Rules of both look the same.
     fn find_successor(&self, owner: &RecordedOwner, judge: &mut Judge) -> Option<String> {
         let has_firewall = |one: &&Attached| one.cached.plugins.iter().any(|config| config.kind == "firewall");
         self.attached.iter().filter(|one| one.life != Life::Dead).filter(has_firewall).find_map(|one| {

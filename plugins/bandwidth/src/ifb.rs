@@ -87,7 +87,8 @@ pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<V
     {
         found.push(link);
     }
-    found.extend(host.link(Ns::Host, &names.own)?.filter(is_ifb));
+    let is_anothers = |link: &Link| LinkOwner::of(link, at) == LinkOwner::Another;
+    found.extend(host.link(Ns::Host, &names.own)?.filter(|link| is_ifb(link) && !is_anothers(link)));
     Ok(found)
 }
 

@@ -298,7 +298,9 @@ impl Client {
             }
             (ClientState::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
                 Reply::Ack if message.address == address => self.on_ack(message, from, now),
-                Reply::Ack => self.give_up(LeaseFailure::Moved { address, granted: message.address }),
+                Reply::Ack => {
+                    self.release_and_give_up(message, from, LeaseFailure::Moved { address, granted: message.address })
+                }
                 Reply::Nak => self.give_up(LeaseFailure::Refused { address }),
                 Reply::Offer => Vec::new(),
             },
@@ -325,28 +327,28 @@ impl Client {
         vec![self.accept(xid, offer)]
     }
 
-    /// A lease of another address than the interface has is of no use to it.
+    /// A lease of another address than the interface has is of no use to it. An answer that cannot be used changes no lease: anybody on the
+    /// network can send one.
     fn on_ack(&mut self, message: &Incoming, from: Hardware, now: Moment) -> Vec<Action> {
         let granted = match Grant::of(message) {
             Ok(grant) => grant,
-            Err(error) => {
-                let back = message.server().map(|server| self.give_back(message.address, server, from));
-                let mut actions: Vec<Action> = back.map(Action::Send).into_iter().collect();
-                actions.extend(self.give_up(LeaseFailure::Answer(error)));
-                return actions;
-            }
+            Err(_) if self.lease.is_some() => return Vec::new(),
+            Err(error) => return self.release_and_give_up(message, from, LeaseFailure::Answer(error)),
         };
         if let Some(address) =
             self.lease.as_ref().map(|lease| lease.grant.address).filter(|own| *own != granted.address)
         {
-            let back = self.give_back(granted.address, granted.server, from);
-            let mut actions = vec![Action::Send(back)];
-            actions.extend(self.give_up(LeaseFailure::Moved { address, granted: granted.address }));
-            return actions;
+            return self.release_and_give_up(message, from, LeaseFailure::Moved { address, granted: granted.address });
         }
         self.lease = Some(DhcpLease { grant: granted, since: now, neighbour: from });
         self.state = ClientState::Bound;
         vec![Action::Leased]
+    }
+
+    /// Gives back the address that a server has granted, if the answer names the server, and ends.
+    fn release_and_give_up(&mut self, message: &Incoming, from: Hardware, why: LeaseFailure) -> Vec<Action> {
+        let back = message.server().map(|server| self.give_back(message.address, server, from));
+        back.map(Action::Send).into_iter().chain(self.give_up(why)).collect()
     }
 
     fn give_up(&mut self, why: LeaseFailure) -> Vec<Action> {

@@ -2,7 +2,7 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
-use cni_core::result::{CniResult, Route};
+use cni_core::result::CniResult;
 use cni_interface::tables;
 use cni_model::plan::{NewRoute, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
@@ -18,20 +18,20 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let result = request.prev_result()?.ok_or(RouteError::NoPrevResult)?;
     let at = request.attachment()?;
     let wanted = config.added(&result, &at.ifname);
-    let new: Vec<NewRoute> = wanted.iter().map(to_kernel).collect::<Result<_, Error>>()?;
+    let new = routes::to_kernel(&wanted)?;
     let host = journal.host();
     host.enter(request.netns().unwrap_or_default())?;
     if config.is_empty() {
         return Ok(result);
     }
     tables::lock(request, host)?;
-    let (link, found) = routes::observe(&at.ifname, &wanted, host)?;
+    let (link, found) = routes::observe(&at.ifname, &new, host)?;
     let (removed, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|route| {
-        let is_wanted = wanted.iter().any(|wanted| routes::is(route, wanted));
+        let is_wanted = new.iter().any(|wanted| routes::is(route, wanted));
         config.removes(route) && !is_wanted
     });
-    let missing = wanted.iter().zip(new).filter(|(wanted, _)| !kept.iter().any(|route| routes::is(route, wanted)));
-    let missing: Vec<NewRoute> = missing.map(|(_, new)| new).collect();
+    let is_missing = |wanted: &NewRoute| !kept.iter().any(|route| routes::is(route, wanted));
+    let missing: Vec<NewRoute> = new.into_iter().filter(is_missing).collect();
     let added = missing.iter().map(|route| as_kernel_has_it(route, link));
     let record = RouteRecord::earlier(&at, host)?.with(&removed, added);
     let (mut plan, ns) = (Plan::default(), Ns::Container);
@@ -40,10 +40,4 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     missing.into_iter().for_each(|route| plan.owned(Step::AddRoute { ns, name: at.ifname.clone(), route }));
     journal.apply(&plan)?;
     Ok(config.applied_to(result, wanted))
-}
-
-fn to_kernel(route: &Route) -> Result<NewRoute, Error> {
-    let dst = route.dst.network();
-    let number = |source| RouteError::Number { dst, source };
-    Ok(NewRoute { dst, ..NewRoute::try_from(route).map_err(number)? })
 }

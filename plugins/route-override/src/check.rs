@@ -26,10 +26,11 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         |dst| result.routes.iter().rfind(|route: &&Route| route.dst.network() == dst).and_then(|route| route.gw);
     let mut wanted = config.added(&result, &ifname);
     wanted.iter_mut().for_each(|route| route.gw = route.gw.or_else(|| reported(route.dst.network())));
+    let wanted = routes::to_kernel(&wanted)?;
     let (_, found) = routes::observe(&ifname, &wanted, host)?;
     let ifname = ifname.to_string();
     if let Some(missing) = wanted.iter().find(|wanted| !found.iter().any(|route| routes::is(route, wanted))) {
-        return Err(RouteError::Missing { dst: missing.dst.network(), ifname }.into());
+        return Err(RouteError::Missing { dst: missing.dst, ifname }.into());
     }
     let is_wanted = |route: &_| wanted.iter().any(|wanted| routes::is(route, wanted));
     match found.iter().find(|route| config.removes(route) && !is_wanted(route)) {

@@ -75,12 +75,15 @@ impl Config {
             && !route.is_one_of_several
     }
 
-    /// The routes that are to be added. One without a next hop gets the gateway of an address of its family.
+    /// The routes that are to be added. One without a next hop gets the gateway of an address of its family, unless its destination is on
+    /// the link: the kernel refuses a next hop then.
     pub fn added(&self, result: &CniResult, ifname: &IfName) -> Vec<Route> {
         let gateway = |route: &Route| {
             let mut own = result.ips_of(ifname.as_str()).filter(|ip| ip.address.family() == route.family());
             own.find_map(|ip| ip.gateway)
         };
+        let is_on_link = |route: &Route| route.scope == Some(i64::from(ON_LINK));
+        let gateway = |route: &Route| if is_on_link(route) { None } else { gateway(route) };
         let with_gateway = |route: &Route| Route { gw: route.gw.or_else(|| gateway(route)), ..route.clone() };
         self.added.iter().map(with_gateway).collect()
     }

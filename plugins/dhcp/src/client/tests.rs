@@ -154,6 +154,18 @@ fn an_answer_that_cannot_be_used_is_released() {
     assert_eq!(actions.last(), Some(&Action::Failed(LeaseFailure::Answer(GrantError::NoMask))));
 }
 
+/// Anybody on the network can send one.
+#[test]
+fn an_answer_to_a_renewal_that_cannot_be_used_is_ignored() {
+    let (mut client, mut now) = (bound(), at(0.0));
+    let asked = next(&mut client, &mut now);
+    let mut ack = answer(MessageType::Ack, sent(&asked), ADDRESS, 20);
+    ack.options.set(code::SUBNET_MASK, &[]);
+    assert_eq!(client.on_message(&ack, SERVER_MAC, now), []);
+    let usable = answer(MessageType::Ack, sent(&asked), ADDRESS, 20);
+    assert_eq!(client.on_message(&usable, SERVER_MAC, now), [Action::Leased]);
+}
+
 /// As of a server that is silent: 10 s renewal, 17 s rebinding, 20 s the end.
 #[test]
 fn a_lease_is_prolonged_by_its_server_then_by_any_and_then_it_ends() {

@@ -68,7 +68,7 @@ fn container(plan: &mut Plan, at: &Attachment, network: &ResolvedNetwork, addres
 fn on_host(plan: &mut Plan, veth: &NewVeth, addresses: &[RoutedAddress]) {
     let (ns, name) = (Ns::Host, &veth.host);
     let mut gateways: Vec<_> = addresses.iter().map(RoutedAddress::on_host).collect();
-    gateways.sort_by_key(|gateway| gateway.family());
+    gateways.sort_unstable();
     gateways.dedup();
     for cidr in gateways {
         let (dad, if_present) = (Dad::Skip, IfPresent::Refuse);

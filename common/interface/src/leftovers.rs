@@ -276,14 +276,18 @@ fn remove_recorded_child(
     expected.require_all_searched(host)
 }
 
-/// Removes the recorded link from its namespace by the number of that. Returns whether it was there.
+/// Removes the recorded link from its namespace by the number of that. Returns whether it was there. Without a recorded link, there
+/// is none elsewhere.
 fn remove_numbered_child(
     kind: &'static str,
     record: &AttachmentRecord,
     expected: Option<&ExpectedLink<'_>>,
     host: &mut dyn Host,
 ) -> Result<ChildPlace, Error> {
-    let (Some(link), Some(number)) = (&record.link, record.namespace.number) else { return Ok(ChildPlace::Inside) };
+    let Some(number) = record.namespace.number else { return Ok(ChildPlace::Inside) };
+    let Some(link) = &record.link else {
+        return remove_unrecorded(kind, record, number.value, host).map(|()| ChildPlace::Inside);
+    };
     if link.kind != kind || record.life(host) != Life::Alive {
         return Ok(ChildPlace::Elsewhere);
     }
@@ -295,6 +299,33 @@ fn remove_numbered_child(
         }
         NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(ChildPlace::Elsewhere),
     }
+}
+
+/// Removes the link of an ADD that was killed before it could record the link, by its names, unless it is another network's.
+fn remove_unrecorded(
+    kind: &'static str,
+    record: &AttachmentRecord,
+    number: i32,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    let AttachmentRecord { at, namespace, .. } = record;
+    if record.life(host) != Life::Alive {
+        return Ok(());
+    }
+    let names = [at.ifname.clone(), temporary_name(&at.ifname)];
+    let mut found = host.namespaces().numbered_links(number)?.unwrap_or_default();
+    found.retain(|link| link.kind.as_deref() == Some(kind) && names.iter().any(|name| name.as_str() == link.name));
+    if found.is_empty() {
+        return Ok(());
+    }
+    let mut others = AttachmentRecord::all_but([at], host.records())?;
+    others.retain(|other| other.namespace.identity == namespace.identity);
+    let is_anothers = |link: &Link| others.iter().filter_map(|other| other.link.as_ref()).any(|own| own.may_be(link));
+    let mut removal = Removal::new(host);
+    for link in found.iter().filter(|link| !is_anothers(link)) {
+        removal.step(&Step::RemoveNumberedLink { number, index: link.index });
+    }
+    removal.finish()
 }
 
 fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {

@@ -168,6 +168,10 @@ impl NamespaceState for LinuxHost {
         Ok(self.socket(Ns::Host)?.numbered_link(number, index)?)
     }
 
+    fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, Error> {
+        Ok(self.socket(Ns::Host)?.numbered_links(number)?)
+    }
+
     fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
         Ok(self.socket(Ns::Host)?.numbered_addresses(number)?)
     }

@@ -29,6 +29,9 @@ pub trait NamespaceState {
     /// Looks up the link of an index in the namespace of a number.
     fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error>;
 
+    /// Lists the links in the namespace of a number; `None` when no living namespace has it.
+    fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, Error>;
+
     /// Lists the addresses in the namespace of a number; `None` when no living namespace has it.
     fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error>;
 

@@ -223,7 +223,7 @@ fn status_names_what_add_could_not_do_without() {
 
 /// The record of the former ADD is of a namespace that has ended: it must not keep DEL from the new one.
 #[test]
-fn del_takes_away_what_a_killed_add_of_a_container_that_came_back_has_left() {
+fn what_a_killed_add_of_a_container_that_came_back_has_left_is_removed() {
     on_kernels_with(KINDS, |kind| {
         let machine = MasterHost::new(kind);
         let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
@@ -231,7 +231,9 @@ fn del_takes_away_what_a_killed_add_of_a_container_that_came_back_has_left() {
             "[ $CNI_COMMAND = ADD ] || exit 0\n[ ! -e /run/kill ] || kill -9 $PPID\necho '{answer}'"
         ));
         let config = machine.network(&json!({"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "script"}}));
-        let config = &config["plugins"][0];
+        let mut config = config["plugins"][0].clone();
+        config["cni.dev/valid-attachments"] = json!([]);
+        let config = &config;
         let call = |verb, container: &Container| {
             let call = Invocation::new(&machine.sandbox, plugin(kind), verb);
             call.container_id("c1").netns(container.path()).path(&path).config(config).run()
@@ -241,9 +243,11 @@ fn del_takes_away_what_a_killed_add_of_a_container_that_came_back_has_left() {
         first.remove();
         let second = machine.sandbox.container("c1");
         fs::write("/run/kill", "").expect("write a file");
-        assert!(!call(Verb::Add, &second).succeeded(), "it is killed");
-        assert!(has_eth0(&second));
-        call(Verb::Del, &second).expect_success();
-        assert!(!has_eth0(&second));
+        for verb in [Verb::Del, Verb::Gc] {
+            assert!(!call(Verb::Add, &second).succeeded(), "it is killed");
+            assert!(has_eth0(&second));
+            call(verb, &second).expect_success();
+            assert!(!has_eth0(&second), "{verb:?}");
+        }
     });
 }

@@ -228,22 +228,26 @@ fn a_child_of_another_kind_is_somebody_elses_and_a_result_is_not_needed() {
 
 /// A container with a macvlan, and a record of both, as ADD leaves it.
 fn recorded() -> FakeHost {
+    recorded_by(Some)
+}
+
+/// The same with what an ADD has recorded of the link when it was killed.
+fn recorded_by(known: impl FnOnce(RecordedLink) -> Option<RecordedLink>) -> FakeHost {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
     host.enter(NETNS).expect("entered");
     let mac = "02:00:00:00:00:01".parse().ok();
     let macvlan = Link { kind: Some("macvlan".to_owned()), mac, ..link("eth0", None) };
     let index = host.add_link(Ns::Container, macvlan.clone());
     let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
-    let link = Some(RecordedLink::of(&Link { index, ..macvlan }));
-    let record = AttachmentRecord {
-        at: attachment("c1", "eth0"),
-        maker: "macvlan".to_owned(),
-        namespace,
-        link,
-        is_again: false,
-    };
-    host.apply(&record.write()).expect("written");
+    let link = known(RecordedLink::of(&Link { index, ..macvlan }));
+    record("net1", namespace, link, &mut host);
     host
+}
+
+fn record(network: &str, namespace: RecordedNamespace, link: Option<RecordedLink>, host: &mut FakeHost) {
+    let at = cni_testkit::attachment(network, "c1", "eth0");
+    let record = AttachmentRecord { at, maker: "macvlan".to_owned(), namespace, link, is_again: false };
+    host.apply(&record.write()).expect("written");
 }
 
 #[test]
@@ -290,4 +294,36 @@ fn a_link_is_removed_from_a_namespace_that_the_runtime_has_lost() {
     let mut host = recorded();
     host.set_container(NETNS, FakeContainer::Gone);
     remove_child("macvlan", &request(""), &mut host).expect("its namespace has ended with it");
+}
+
+/// By its name, or by that which it has until it is complete.
+#[test]
+fn a_link_that_a_killed_add_has_not_recorded_is_removed() {
+    for name in ["eth0".to_owned(), temporary_name(&attachment("c1", "eth0").ifname).to_string()] {
+        let mut host = recorded_by(|_| None);
+        host.change_link(Ns::Container, "eth0", |link| link.name.clone_from(&name));
+        let kept = gc(&mut host);
+        assert_eq!((host.links(Ns::Container, LinkQuery::Kind("macvlan")).expect("asked"), kept), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_link_that_another_network_has_recorded_stays() {
+    let mut own = None;
+    let mut host = recorded_by(|link| {
+        own = Some(link);
+        None
+    });
+    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+    record("net2", namespace, own, &mut host);
+    assert_eq!(gc(&mut host), []);
+    assert!(has(&mut host, Ns::Container, "eth0"));
+}
+
+/// The attachments that may still have a link.
+fn gc(host: &mut FakeHost) -> Vec<Attachment> {
+    let mut removal = Removal::new(host);
+    let kept = remove_invalid_children("macvlan", &request(NETNS), &ValidAttachments::default(), &mut removal);
+    removal.finish().expect("removed");
+    kept.expect("known")
 }

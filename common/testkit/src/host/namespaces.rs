@@ -40,6 +40,10 @@ impl NamespaceState for FakeHost {
         })
     }
 
+    fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, Error> {
+        Ok(self.kernel.numbered(number).map(|space| self.kernel.links(&space, |_| true)))
+    }
+
     fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
         let space = self.kernel.numbered(number);
         Ok(space.map(|space| self.kernel.entries(&space).flat_map(|entry| entry.addresses.clone()).collect()))

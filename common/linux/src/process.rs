@@ -8,16 +8,12 @@ mod pipe;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
-use nix::unistd::getppid;
 
 use pipe::{InputPipe, OutputPipe, OutputSpace};
 
@@ -57,35 +53,9 @@ pub fn run(
     changes: &[(&str, &OsStr)],
     limit: Duration,
 ) -> Result<Output, ProcessError> {
-    run_command(command(program, arguments, changes), program, input, limit)
-}
-
-/// The same for a program that the kernel kills when this process ends, as by `SIGKILL`: what waits for a lock does not change rules
-/// when somebody else has removed them meanwhile.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_bound(program: &Path, arguments: &[&str], input: &[u8], limit: Duration) -> Result<Output, ProcessError> {
-    let mut command = command(program, arguments, &[]);
-    bind(&mut command);
-    run_command(command, program, input, limit)
-}
-
-fn bind(command: &mut Command) {
-    let own = std::process::id();
-    let bind = move || {
-        set_pdeathsig(Signal::SIGKILL)?;
-        // This process may have ended before that.
-        if getppid().as_raw().unsigned_abs() == own { Ok(()) } else { Err(Errno::ESRCH.into()) }
-    };
-    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
-    unsafe { command.pre_exec(bind) };
-}
-
-fn run_command(mut command: Command, program: &Path, input: &[u8], limit: Duration) -> Result<Output, ProcessError> {
     let name = || program.display().to_string();
     let started = Instant::now();
-    let child = spawn(&mut command).map_err(|source| ProcessError::Start { program: name(), source })?;
+    let child = spawn(program, arguments, changes).map_err(|source| ProcessError::Start { program: name(), source })?;
     match (ChildProcess { child, ended: false }).serve(input, started, limit) {
         Ok(ServeEnd::Ended(output)) => Ok(output),
         Ok(ServeEnd::Flooded) => Err(ProcessError::Flood { program: name() }),
@@ -109,15 +79,11 @@ const MOST_OUTPUT: usize = 16 << 20;
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-fn command(program: &Path, arguments: &[&str], changes: &[(&str, &OsStr)]) -> Command {
+/// Starts a program. If it is just being written (`ETXTBSY`), waits up to a second.
+fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &OsStr)]) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).envs(changes.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Starts a program. If it is just being written (`ETXTBSY`), waits up to a second.
-fn spawn(command: &mut Command) -> io::Result<Child> {
     for _ in 0..BUSY_TRIES {
         match command.spawn() {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(BUSY_PAUSE),

@@ -74,18 +74,3 @@ fn an_end_that_cannot_be_watched_is_no_failure() {
     child.wait().expect("ended");
     assert!(watch(&child).expect("no failure").is_none(), "there is no process to be watched");
 }
-
-/// The signal comes with the end of the thread that has started it.
-#[test]
-fn a_bound_program_is_killed_when_nobody_is_left_to_wait_for_it() {
-    use std::os::unix::process::ExitStatusExt;
-    let start = || {
-        let mut command = command(Path::new("/bin/sleep"), &["60"], &[]);
-        bind(&mut command);
-        spawn(&mut command).expect("started")
-    };
-    let mut child = std::thread::spawn(start).join().expect("it ends");
-    assert_eq!(child.wait().expect("waited").signal(), Some(9));
-    let output = run_bound(Path::new("/bin/cat"), &["-"], b"in\n", LONG).expect("it ends");
-    assert_eq!(output.stdout, b"in\n");
-}

@@ -45,7 +45,8 @@ const MOST_THREADS: usize = 4;
 const LEAST_SHARE: usize = 16;
 
 /// The tables that nearly all attachments have rules in. One thread reads them in this order, and another from the end.
-const TABLES: [(Family, IptablesTable); 2] = [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
+pub(crate) const TABLES: [(Family, IptablesTable); 2] =
+    [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,10 +303,15 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
     read.into_iter().zip(lives).map(attach).collect()
 }
 
+/// How many of some attachments each thread looks at.
+pub(crate) fn share_of(attachments: usize) -> usize {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    attachments.div_ceil(threads).max(LEAST_SHARE)
+}
+
 /// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.
 fn examine(attached: &mut [Attached], tables: &KeptTables) {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let share = attached.len().div_ceil(threads).max(LEAST_SHARE);
+    let share = share_of(attached.len());
     let work = |part: &mut [Attached]| {
         let tools = repair::Tools::for_looking(tables);
         part.iter_mut().for_each(|one| one.examine(&tools));

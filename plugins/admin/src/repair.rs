@@ -5,10 +5,11 @@
 //! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
 //! as before.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::plugin_calls::WatchedCalls;
@@ -201,7 +202,7 @@ pub struct Tools {
     /// Shared with the tools of other threads.
     tables: KeptTables,
     host: Cell<Option<LinuxHost>>,
-    calls: RefCell<WatchedCalls>,
+    calls: Mutex<WatchedCalls>,
 }
 
 impl Default for Tools {
@@ -217,7 +218,7 @@ impl Tools {
     }
 
     fn new(mode: Mode) -> Self {
-        Self { mode, tables: KeptTables::default(), host: Cell::default(), calls: RefCell::default() }
+        Self { mode, tables: KeptTables::default(), host: Cell::default(), calls: Mutex::default() }
     }
 
     fn open(&self, request: &Request) -> LinuxHost {
@@ -278,7 +279,7 @@ fn repair(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
 }
 
 fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
-    let repair = |host: &mut LinuxHost| repair_together(group, &tools.calls, host);
+    let repair = |host: &mut LinuxHost| repair_together(group, tools, host);
     match neutral_request() {
         Ok(request) => tools.work(&request, repair),
         Err(error) if group.len() == 1 => vec![error.into()],

@@ -1,8 +1,8 @@
 //! An attachment of libcni's cache, and what this program can do for it.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
@@ -62,17 +62,13 @@ pub struct Case<'a> {
     netns: &'a str,
     first: Ours,
     rest: Vec<Ours>,
-    calls: &'a RefCell<WatchedCalls>,
+    calls: &'a Mutex<WatchedCalls>,
 }
 
 impl<'a> Case<'a> {
     /// # Errors
     /// The outcome, where there is nothing to look at.
-    pub fn new(
-        cached: &'a Cached,
-        file: &'a CacheFile,
-        calls: &'a RefCell<WatchedCalls>,
-    ) -> Result<Self, RepairOutcome> {
+    pub fn new(cached: &'a Cached, file: &'a CacheFile, calls: &'a Mutex<WatchedCalls>) -> Result<Self, RepairOutcome> {
         let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
@@ -121,19 +117,23 @@ impl<'a> Case<'a> {
         self.require_unchanged(host).map(|()| missing)
     }
 
-    /// Like [`Case::find`], but takes the locks of the attachment and its network, which `host` keeps, and looks under them: a
-    /// DEL may have come before. Unless `is_expected` says that something is missing, it looks without locks first, so that
-    /// nothing is locked on a host that needs no repair.
+    /// Like [`Case::find`], but then takes the locks, and looks again: a DEL may have come before. It looks without locks first, so
+    /// that nothing is locked on a host that needs no repair.
     ///
     /// # Errors
     /// As [`Case::find`], and when the locks do not become free.
-    pub fn find_locked(&self, is_expected: bool, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
-        if is_expected {
-            self.enter(host)?;
-        } else {
-            self.find(host)?;
-        }
+    pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+        self.find(host)?;
         self.lock(host)?;
+        self.find_under_lock(host)
+    }
+
+    /// Like [`Case::find`], while this process has the locks.
+    ///
+    /// # Errors
+    /// As [`Case::find`].
+    pub fn find_under_lock(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+        self.enter(host)?;
         self.require_unchanged(host)?;
         let missing = self.look(host);
         if !missing.failures.is_empty() {
@@ -143,12 +143,17 @@ impl<'a> Case<'a> {
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
 
-    /// Takes the locks; looks at the attachment before it waits for them, since a plugin that works on it may hold them for a long time.
-    fn lock(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+    /// Takes the locks of the attachment and its network, which `host` keeps for this process. Looks at the attachment before it waits
+    /// for them, since a plugin that works on it may hold them for a long time.
+    ///
+    /// # Errors
+    /// When they do not become free, and as [`Case::find`].
+    pub fn lock(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
         host.set_waiting(false);
         let taken = exclusion::begin_repair(&self.cached.at, host);
         host.set_waiting(true);
         if taken.is_err() {
+            self.enter(host)?;
             self.require_unchanged(host)?;
             exclusion::begin_repair(&self.cached.at, host)?;
         }
@@ -220,7 +225,8 @@ impl<'a> Case<'a> {
     }
 
     fn find_deletion_by_others(&self) -> Option<String> {
-        self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
     }
 }
 

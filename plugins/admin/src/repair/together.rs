@@ -3,24 +3,30 @@
 //! For every change of a table the kernel checks all of it, so to put back the rules of one container after the other takes a
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
-use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::thread;
 
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
+use cni_linux::nftables::KeptTables;
 use cni_model::plan::Plan;
 use cni_netfilter::flows::StaleFlows;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
+use super::Tools;
 use super::case::{Case, Missing, RuleDeletions};
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
-use crate::plugin_calls::WatchedCalls;
+use crate::inventory::{TABLES, share_of};
 use crate::result_cache::CacheFile;
 
 /// So many attachments are repaired together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 512;
+
+/// So many are locked and looked at after one of which something is missing.
+const AT_ONCE: usize = 128;
 
 /// So many where each is repaired by itself, which takes some ten milliseconds beside a thousand others. They wait for ten seconds.
 const FEW: usize = 64;
@@ -28,16 +34,16 @@ const FEW: usize = 64;
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
 pub fn repair_together(
     attachments: &[(Cached, &CacheFile)],
-    calls: &RefCell<WatchedCalls>,
+    tools: &Tools,
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
-    let found = find_all(attachments, calls, host);
+    let found = find_all(attachments, tools, host);
     let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
     if joined == Joined::Refused && attachments.len() > FEW {
         let few = |few| {
             // Gives back the locks.
             host.end_request();
-            repair_together(few, calls, host)
+            repair_together(few, tools, host)
         };
         return attachments.chunks(FEW).flat_map(few).collect();
     }
@@ -45,30 +51,87 @@ pub fn repair_together(
     let finish = |found: Result<(Case<'_>, Missing), RepairOutcome>| {
         found.map_or_else(|outcome| outcome, |(case, missing)| finish(&case, missing, joined, &mut flows, host))
     };
-    let outcomes = found.into_iter().map(finish).collect();
+    let tables = &tools.tables;
+    let outcomes = thread::scope(|scope| {
+        // Others follow, which are looked at next.
+        if joined == Joined::Made && attachments.len() == MOST {
+            scope.spawn(|| tables.read_ahead(TABLES));
+        }
+        found.into_iter().map(finish).collect()
+    });
     if !flows.is_empty() {
         host.forget_flows(&flows);
     }
     outcomes
 }
 
-/// What is missing of each. Where something is missing of one, it is expected of the next. Of a complete attachment nothing is kept,
-/// since nearly all are complete.
-fn find_all<'a>(
-    attachments: &'a [(Cached, &CacheFile)],
-    calls: &'a RefCell<WatchedCalls>,
-    host: &mut LinuxHost,
-) -> Vec<Result<(Case<'a>, Missing), RepairOutcome>> {
-    let (mut found, mut is_expected) = (Vec::with_capacity(attachments.len()), false);
-    for (cached, file) in attachments {
-        let one = Case::new(cached, file, calls).and_then(|case| {
-            let missing = case.find_locked(is_expected, host);
-            is_expected = missing.is_ok();
-            Ok((case, missing?))
-        });
-        found.push(one);
+/// An attachment with what is missing of it, or its outcome, if there is nothing to do.
+type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
+
+/// What is missing of each. Where something is missing of one, it is expected of those that follow. Of a complete attachment nothing is
+/// kept, since nearly all are complete.
+fn find_all<'a>(attachments: &'a [(Cached, &CacheFile)], tools: &'a Tools, host: &mut LinuxHost) -> Vec<Found<'a>> {
+    let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
+    while let Some((next, _)) = attachments[found.len()..].split_first() {
+        let is_expected = found.last().is_some_and(Result::is_ok);
+        if is_expected {
+            let following = attachments[found.len()..].iter().take(AT_ONCE);
+            found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
+        } else {
+            let (cached, file) = next;
+            found.push(Case::new(cached, file, &tools.calls).and_then(|case| {
+                let missing = case.find_locked(host)?;
+                Ok((case, missing))
+            }));
+        }
     }
     found
+}
+
+/// Takes the locks of some attachments, then looks at them, with several threads.
+fn find_expected<'a>(
+    attachments: impl Iterator<Item = (&'a Cached, &'a CacheFile)>,
+    tools: &'a Tools,
+    host: &mut LinuxHost,
+) -> Vec<Found<'a>> {
+    let locked = attachments.map(|(cached, file)| {
+        let case = Case::new(cached, file, &tools.calls)?;
+        case.lock(host)?;
+        Ok(case)
+    });
+    let mut locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
+    let rest = locked.split_off(share_of(locked.len()).min(locked.len()));
+    let tables = &tools.tables;
+    thread::scope(|scope| {
+        let mut rest = rest.into_iter().peekable();
+        let mut threads = Vec::new();
+        while rest.peek().is_some() {
+            let part: Vec<_> = rest.by_ref().take(locked.len()).collect();
+            threads.push(scope.spawn(move || find_by_thread(part, tables)));
+        }
+        let mut found: Vec<Found<'a>> = locked.into_iter().map(|case| find_one(case, host)).collect();
+        for thread in threads {
+            found.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        found
+    })
+}
+
+/// The part of a thread: its host takes no locks, since the process has them, and has its own sockets.
+fn find_by_thread<'a>(part: Vec<Result<Case<'a>, RepairOutcome>>, tables: &KeptTables) -> Vec<Found<'a>> {
+    let mut host: Option<LinuxHost> = None;
+    let find = |case: Result<Case<'a>, RepairOutcome>| {
+        let case = case?;
+        let host = host.get_or_insert_with(|| LinuxHost::new(case.request()).with_kept_tables(tables.clone()));
+        find_one(Ok(case), host)
+    };
+    part.into_iter().map(find).collect()
+}
+
+fn find_one<'a>(case: Result<Case<'a>, RepairOutcome>, host: &mut LinuxHost) -> Found<'a> {
+    let case = case?;
+    let missing = case.find_under_lock(host)?;
+    Ok((case, missing))
 }
 
 /// Whether the rules of all are there already.

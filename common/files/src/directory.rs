@@ -173,16 +173,6 @@ impl PrivateDirectory {
         }
     }
 
-    /// The names of files that were written longer ago than `age`, or, by a clock that has been set back since, in the
-    /// future, in order. Those that are removed meanwhile are left out.
-    pub fn names_older_than(&self, age: Duration) -> Result<Vec<String>, FileError> {
-        let is_old = |name: &String| {
-            let written = fs::symlink_metadata(self.path.join(name)).and_then(|metadata| metadata.modified());
-            written.is_ok_and(|written| written.elapsed().map_or(true, |passed| passed > age))
-        };
-        Ok(self.names()?.into_iter().filter(is_old).collect())
-    }
-
     /// Whether the directory exists.
     ///
     /// # Errors
@@ -318,18 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn old_files_are_distinguished_from_new_ones() {
+    fn it_is_told_when_a_file_was_written() {
         let root = tempfile::tempdir().expect("directory");
         let directory = PrivateDirectory::new(root.path().join("private"));
-        let minute = Duration::from_secs(60);
-        let now = SystemTime::now();
-        for (name, written) in [("new", now), ("old", now - 2 * minute), ("future", now + 2 * minute)] {
-            directory.replace_file(&directory, name, b"").expect("written");
-            let file = File::options().write(true).open(directory.path().join(name)).expect("opened");
-            file.set_modified(written).expect("the time is set");
-            assert_eq!(directory.written(name).expect("told"), written.duration_since(SystemTime::UNIX_EPOCH).ok());
-        }
-        assert_eq!(directory.names_older_than(minute).expect("listed"), ["future", "old"]);
+        let written = SystemTime::now() - Duration::from_secs(120);
+        directory.replace_file(&directory, "old", b"").expect("written");
+        let file = File::options().write(true).open(directory.path().join("old")).expect("opened");
+        file.set_modified(written).expect("the time is set");
+        assert_eq!(directory.written("old").expect("told"), written.duration_since(SystemTime::UNIX_EPOCH).ok());
         assert_eq!(directory.written("missing").expect("told"), None);
     }
 

@@ -11,6 +11,7 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step, temporary_name};
+use cni_plugin::abandoned::LENDER;
 use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_network};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::{Life, RecordedLink};
@@ -301,15 +302,16 @@ fn remove_numbered_child(
     }
 }
 
-/// Removes the link of an ADD that was killed before it could record the link, by its names, unless it is another network's.
+/// Removes the link of an ADD that was killed before it could record the link, by its names, unless it is, or may be, another network's.
+/// A link that a plugin of others has made since is not recognised.
 fn remove_unrecorded(
     kind: &'static str,
     record: &AttachmentRecord,
     number: i32,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let AttachmentRecord { at, namespace, .. } = record;
-    if record.life(host) != Life::Alive {
+    let AttachmentRecord { at, maker, namespace, .. } = record;
+    if maker == LENDER || record.life(host) != Life::Alive {
         return Ok(());
     }
     let names = [at.ifname.clone(), temporary_name(&at.ifname)];
@@ -320,7 +322,10 @@ fn remove_unrecorded(
     }
     let mut others = AttachmentRecord::all_but([at], host.records())?;
     others.retain(|other| other.namespace.identity == namespace.identity);
-    let is_anothers = |link: &Link| others.iter().filter_map(|other| other.link.as_ref()).any(|own| own.may_be(link));
+    let may_have = |other: &AttachmentRecord, link: &Link| {
+        other.link.as_ref().map_or(other.at.ifname == at.ifname, |own| own.may_be(link))
+    };
+    let is_anothers = |link: &Link| others.iter().any(|other| may_have(other, link));
     let mut removal = Removal::new(host);
     for link in found.iter().filter(|link| !is_anothers(link)) {
         removal.step(&Step::RemoveNumberedLink { number, index: link.index });

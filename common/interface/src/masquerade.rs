@@ -65,7 +65,7 @@ pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ru
 
 /// Plans the rules of [`rulesets`], and the record that the attachment has them, which comes first: a killed ADD leaves it.
 pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {
-    plan.owned(record::write(at));
+    plan.owned(record::write(at, addresses));
     rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
 }
 
@@ -86,17 +86,18 @@ pub fn remove(
 }
 
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
-/// now. Families in which it had no address are left out, if the runtime tells those of ADD: the container may have removed its own.
-/// If the configuration names a back end, the rules for its addresses are expected there.
+/// now. Families in which ADD gave it no address are left out, by the result or the record; without both, those in which it has none
+/// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
 fn removals(
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
-    let reported = reported_addresses(request, at);
-    let own = own_addresses(&reported, sandbox);
-    let families: Vec<Family> = own.iter().map(|address| Family::of(*address)).collect();
+    let added = added_addresses(request, at, host);
+    let own = own_addresses(&added, sandbox);
+    let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
+    let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
     let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
         Backend::Iptables => own,
         Backend::Nftables => Vec::new(),
@@ -105,11 +106,10 @@ fn removals(
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let by_iptables = |family| {
-        let removal = iptables::remove(at, family, &expected, &sandbox.others).into();
-        if families.contains(&family) { known_if(Backend::Iptables, removal) } else { removal }
-    };
-    let in_use = Family::ALL.into_iter().filter(|family| reported.is_empty() || families.contains(family));
+    let by_iptables =
+        |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &sandbox.others).into());
+    let is_unknown = added.is_empty() && families.is_empty();
+    let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
     Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
 }
@@ -125,19 +125,26 @@ fn configured(request: &Request) -> Option<Backend> {
     keys::masquerade_backend(ip_masq_backend.as_deref()).ok().flatten()
 }
 
-/// The addresses of the interface in `prevResult`.
-fn reported_addresses(request: &Request, at: &Attachment) -> Vec<IpAddr> {
+/// The addresses that ADD has made rules for: those of the interface in `prevResult`, or else in the record.
+fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> Vec<IpAddr> {
     let reported = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
         None
     });
     let reported = reported.unwrap_or_default();
-    reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect()
+    let reported: Vec<IpAddr> = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    if !reported.is_empty() {
+        return reported;
+    }
+    record::addresses(at, host).unwrap_or_else(|error| {
+        log::warn!("DEL continues without the record of the masquerade: {}", error.in_full());
+        Vec::new()
+    })
 }
 
-/// The reported addresses and those of the interface, except those that another one of the container has by now.
-fn own_addresses(reported: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
-    let mut own: Vec<IpAddr> = reported.iter().chain(&sandbox.own).copied().filter(is_global).collect();
+/// The addresses of ADD and those of the interface, except those that another one of the container has by now.
+fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
+    let mut own: Vec<IpAddr> = added.iter().chain(&sandbox.own).copied().filter(is_global).collect();
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();

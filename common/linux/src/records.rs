@@ -12,8 +12,10 @@ use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::records::Records;
 
+use crate::clock;
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
+use crate::machine::HostError;
 use crate::nftables::handles;
 
 /// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
@@ -158,8 +160,8 @@ impl Records for RunRecords {
         Ok(self.directory()?.below(kind.as_str()).names()?)
     }
 
-    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {
-        Ok(self.directory()?.below(kind.as_str()).names_older_than(age)?)
+    fn since_boot(&mut self) -> Result<Duration, Error> {
+        Ok(clock::since_boot().map_err(HostError::Clock)?)
     }
 }
 

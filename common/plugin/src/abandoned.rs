@@ -13,19 +13,25 @@ use cni_model::netns::{NumberedLink, Occupancy};
 use cni_model::plan::Step;
 
 /// The plugin whose interfaces belong to the host, and are moved back instead of removed.
-const LENDER: &str = "host-device";
+pub const LENDER: &str = "host-device";
 
-/// Removes the interface of an earlier ADD of the attachment, which `now` is about to be added to, if no process can
-/// use it. An interface with a process stays; host-local then refuses the address. Returns whether nothing is left of the
+/// Removes the interface of an earlier ADD of the attachment, which `maker` is about to add to `now`, if no process can
+/// use it. An interface with a process stays; host-local then refuses the address. So does one that `maker` has not made: a plugin of
+/// others may have lent it. Returns whether nothing is left of the
 /// earlier ADD: its namespace has ended, or its interface has been removed.
-pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<bool, Error> {
+pub fn remove(
+    earlier: &AttachmentRecord,
+    maker: &str,
+    now: &RecordedNamespace,
+    host: &mut dyn Host,
+) -> Result<bool, Error> {
     match earlier.life(host) {
         Life::Dead => return Ok(true),
         Life::Unknown(_) => return Ok(false),
         Life::Alive => {}
     }
     let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(false) };
-    if earlier.maker == LENDER || earlier.namespace.identity == now.identity {
+    if earlier.maker != maker || maker == LENDER || earlier.namespace.identity == now.identity {
         return Ok(false);
     }
     match host.namespaces().numbered_link(number.value, link.index)? {

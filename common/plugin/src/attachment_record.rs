@@ -184,12 +184,15 @@ pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
 /// Whether a link of the entered namespace is another network's: the interface of the same container under the same name, according to
 /// its record. A DEL without a record of the link leaves it alone: the runtime also calls one after an ADD that was refused because the
 /// name is taken.
+///
+/// # Errors
+/// When records cannot be read: the link may be the other network's then.
 pub fn is_of_another_network(at: &Attachment, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
     let has_link = |one: &AttachmentRecord| one.link.as_ref().is_some_and(|recorded| recorded.may_be(link));
     if AttachmentRecord::find(at, host).as_ref().is_some_and(has_link) {
         return Ok(false);
     }
-    let others = or_warn(at, AttachmentRecord::all_but([at], host.records())).unwrap_or_default();
+    let others = AttachmentRecord::all_but([at], host.records())?;
     let has_name = |one: &AttachmentRecord| one.at.container == at.container && one.at.ifname == at.ifname;
     for other in others.iter().filter(|one| has_name(one) && has_link(one)) {
         if other.namespace.is_entered(host)? {

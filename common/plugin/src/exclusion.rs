@@ -30,7 +30,7 @@ use cni_model::record::{RecordKey, RecordKind};
 const DELETING: RecordKind = RecordKind::new("deleting");
 
 /// The longest time from the first DEL of an attachment to its last.
-pub const LONGEST_DEL: Duration = Duration::from_secs(3600);
+const LONGEST_DEL: Duration = Duration::from_secs(3600);
 
 /// Begins ADD: locks the attachment, and removes the mark of an earlier DEL.
 pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
@@ -86,7 +86,10 @@ pub fn begin_gc(network: &NetworkName, host: &mut dyn Host) -> Result<(), Error>
 /// have deleted and added again.
 pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     match host.records().read(&mark_key(at))? {
-        Some(text) => MarkedInterface::parse(&text).map_or(Ok(true), |marked| marked.is_here(host)),
+        Some(text) => {
+            let marked = Mark::parse(&text).and_then(|mark| mark.interface);
+            marked.map_or(Ok(true), |interface| interface.is_here(host))
+        }
         None => Ok(false),
     }
 }
@@ -119,28 +122,54 @@ fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(),
             None
         }
     };
-    let text = marked.map(|marked| marked.to_string()).unwrap_or_default();
-    host.apply(&Step::WriteRecord { key: mark_key(at), text })?;
-    remove_useless_marks(&mark_key(at), host)
+    let mark = Mark { made: host.records().since_boot()?, interface: marked };
+    host.apply(&Step::WriteRecord { key: mark_key(at), text: mark.to_string() })?;
+    remove_useless_marks(&mark_key(at), mark.made, host)
 }
 
 /// The number of other attachments' records that a DEL looks at. Each DEL leaves at most one, so none accumulate.
 const MOST_LOOKS: usize = 8;
 
-/// Removes marks of interfaces that no longer exist, and those older than [`LONGEST_DEL`].
-fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Error> {
-    let mut useless = host.records().names_older_than(DELETING, LONGEST_DEL)?;
+/// Removes marks of interfaces that no longer exist, those older than [`LONGEST_DEL`], and those that make no sense.
+fn remove_useless_marks(own: &RecordKey, now: Duration, host: &mut dyn Host) -> Result<(), Error> {
     let names = host.records().names(DELETING)?;
     for name in names.into_iter().filter(|name| name != own.name()).take(MOST_LOOKS) {
-        let text = host.records().read(&RecordKey::new(DELETING, &name)?)?;
-        if MarkedInterface::parse(&text.unwrap_or_default()).is_some_and(|marked| marked.is_missing(host)) {
-            useless.push(name);
+        let key = RecordKey::new(DELETING, &name)?;
+        let Some(text) = host.records().read(&key)? else { continue };
+        if Mark::parse(&text).is_none_or(|mark| mark.is_useless(now, host)) {
+            host.apply(&Step::RemoveRecord { key })?;
         }
     }
-    for name in useless {
-        host.apply(&Step::RemoveRecord { key: RecordKey::new(DELETING, &name)? })?;
-    }
     Ok(())
+}
+
+/// The mark of an attachment that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    /// The time since boot, which nobody can set.
+    made: Duration,
+    /// `None` if the interface could not be looked at.
+    interface: Option<MarkedInterface>,
+}
+
+impl Mark {
+    fn parse(text: &str) -> Option<Self> {
+        let (seconds, interface) = text.split_once('\n')?;
+        let made = Duration::from_secs(seconds.parse().ok()?);
+        Some(Self { made, interface: MarkedInterface::parse(interface) })
+    }
+
+    fn is_useless(&self, now: Duration, host: &mut dyn Host) -> bool {
+        now.saturating_sub(self.made) > LONGEST_DEL
+            || self.interface.as_ref().is_some_and(|interface| interface.is_missing(host))
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.made.as_secs())?;
+        self.interface.as_ref().map_or(Ok(()), |interface| write!(f, "{interface}"))
+    }
 }
 
 /// The interface of a marked attachment.

@@ -16,7 +16,6 @@ pub trait Records {
     /// The names of all records of a kind, in order.
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
 
-    /// The names of the records of a kind that were written longer ago than `age`, or, by a
-    /// clock that has been set back since, in the future, in order.
-    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error>;
+    /// The time since the machine was started, including suspend: no clock that can be set.
+    fn since_boot(&mut self) -> Result<Duration, Error>;
 }

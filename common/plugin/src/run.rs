@@ -247,7 +247,7 @@ fn begin_interface(
     let at = request.attachment()?;
     let earlier = AttachmentRecord::find(&at, journal.host());
     if let Some(earlier) = &earlier
-        && !abandoned::remove(earlier, namespace, journal.host())?
+        && !abandoned::remove(earlier, plugin.kind(), namespace, journal.host())?
     {
         return Ok(());
     }

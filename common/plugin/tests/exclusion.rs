@@ -6,6 +6,7 @@ use cni_model::plan::Ns;
 use cni_plugin::exclusion::{begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
 use cni_plugin::host::Host as _;
 use cni_plugin::lock::LockName;
+use cni_plugin::records::Records as _;
 use cni_plugin::share::Share;
 use cni_testkit::{FakeContainer, FakeHost};
 
@@ -155,4 +156,19 @@ fn the_next_del_takes_away_the_marks_of_interfaces_that_are_gone() {
     host.enter(others[2]).expect("it lives");
     assert!(is_marked(&at("c4", "eth0"), &mut host));
     assert_eq!(marks(&host), 2, "of c1 and c4");
+}
+
+/// By the time since boot, which nobody sets. A mark that makes no sense goes as well.
+#[test]
+fn the_next_del_takes_away_the_mark_of_a_del_that_was_never_finished() {
+    for (made, is_kept) in [("86400", true), ("83000", true), ("99999", true), ("82000", false), ("late", false)] {
+        let (mut host, ours, other) = (host(), at("c1", "eth0"), at("c2", "eth0"));
+        begin_del(Share::Rules, &other, Some(NETNS), &mut host);
+        let key = host.records.keys().pop().expect("a mark");
+        let text = host.records.read(&key).expect("read").expect("there");
+        let (_, interface) = text.split_once('\n').expect("a time and an interface");
+        host.records.write(&key, &format!("{made}\n{interface}"));
+        begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
+        assert_eq!((is_marked(&ours, &mut host), is_marked(&other, &mut host)), (true, is_kept), "{made}");
+    }
 }

@@ -132,7 +132,7 @@ mod former {
             [(FakeContainer::Unnamed, false), (present("boot:1"), true), (FakeContainer::Closed, true)]
         {
             let (mut host, earlier, now) = host(become_.clone());
-            abandoned::remove(&earlier, &now, &mut host).expect("asked");
+            abandoned::remove(&earlier, "macvlan", &now, &mut host).expect("asked");
             assert_eq!(host.state().join("\n").contains("macvlan"), is_left, "{become_:?}");
         }
     }
@@ -140,7 +140,18 @@ mod former {
     #[test]
     fn the_interface_of_a_repeated_add_stays() {
         let (mut host, earlier, _) = host(FakeContainer::Unnamed);
-        abandoned::remove(&earlier, &earlier.namespace, &mut host).expect("asked");
+        abandoned::remove(&earlier, "macvlan", &earlier.namespace, &mut host).expect("asked");
         assert!(host.state().join("\n").contains("macvlan"));
+    }
+
+    /// A chained plugin has recorded it, or one that lends interfaces of the host.
+    #[test]
+    fn an_interface_that_another_plugin_may_have_lent_stays() {
+        for (maker, now_by) in [("tuning", "host-device"), ("tuning", "macvlan"), ("host-device", "host-device")] {
+            let (mut host, earlier, now) = host(FakeContainer::Unnamed);
+            let earlier = AttachmentRecord { maker: maker.to_owned(), ..earlier };
+            assert!(!abandoned::remove(&earlier, now_by, &now, &mut host).expect("asked"), "{maker}, {now_by}");
+            assert!(host.state().join("\n").contains("macvlan"));
+        }
     }
 }

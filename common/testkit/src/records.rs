@@ -68,8 +68,8 @@ impl Records for FakeRecords {
         Ok(self.0.keys().filter(|key| key.kind() == kind).map(|key| key.name().to_owned()).collect())
     }
 
-    /// Time does not pass here.
-    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {
-        if age.is_zero() { self.names(kind) } else { Ok(Vec::new()) }
+    /// It was started yesterday, and time does not pass here.
+    fn since_boot(&mut self) -> Result<Duration, Error> {
+        Ok(Duration::from_secs(86_400))
     }
 }

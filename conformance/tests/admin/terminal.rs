@@ -19,12 +19,13 @@ fn control_characters_do_not_reach_the_terminal() {
     let ports = json!([{"hostPort": 1, "containerPort": 1, "protocol": "\u{9b}tcp", "hostIP": "\u{1b}]0;x\u{7}\n"}]);
     entry["capabilityArgs"]["portMappings"] = ports.clone();
     fs::write(file, entry.to_string()).expect("write the cache");
-    fs::write("/var/lib/cni/results/\u{1b}[2J", "{").expect("write a file");
+    fs::write("/var/lib/cni/results/\u{1b}[2J\nc1", "{").expect("write a file");
     for words in [&["list"][..], &["list", "--json"], &["gc"], &["repair", "--dry-run"]] {
         let said = tool(&sandbox, words);
         let is_control = |c: &char| c.is_control() && *c != '\n';
         assert_eq!(said.stdout().chars().find(is_control), None, "{words:?}: {:?}", said.stdout());
         assert_eq!(said.stderr().chars().find(is_control), None, "{words:?}: {:?}", said.stderr());
+        assert!(said.stderr().lines().all(|line| line.starts_with("cni-plugins")), "{words:?}: {:?}", said.stderr());
     }
     let (found, _) = document(&sandbox, &["list"]);
     assert_eq!(found["attachments"][0]["ports"], ports, "programs get what is there: {found:#}");

@@ -238,16 +238,18 @@ fn what_a_killed_add_of_a_container_that_came_back_has_left_is_removed() {
             let call = Invocation::new(&machine.sandbox, plugin(kind), verb);
             call.container_id("c1").netns(container.path()).path(&path).config(config).run()
         };
-        let first = machine.sandbox.container("c1");
-        call(Verb::Add, &first).result();
-        first.remove();
-        let second = machine.sandbox.container("c1");
-        fs::write("/run/kill", "").expect("write a file");
         for verb in [Verb::Del, Verb::Gc] {
+            let first = machine.sandbox.container("c1");
+            call(Verb::Add, &first).result();
+            first.remove();
+            let second = machine.sandbox.container("c1");
+            fs::write("/run/kill", "").expect("write a file");
             assert!(!call(Verb::Add, &second).succeeded(), "it is killed");
             assert!(has_eth0(&second));
             call(verb, &second).expect_success();
             assert!(!has_eth0(&second), "{verb:?}");
+            fs::remove_file("/run/kill").expect("remove a file");
+            second.remove();
         }
     });
 }

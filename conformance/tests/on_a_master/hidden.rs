@@ -8,7 +8,7 @@ use std::process::{self, Child, Command};
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_kernels_with;
 use cni_conformance::wait::wait_until;
-use cni_conformance::{CniTool, Feature, Invocation, Namespace, Verb, reference};
+use cni_conformance::{CniTool, Feature, Invocation, Namespace, Verb, binaries, reference};
 use serde_json::json;
 
 use super::{MasterHost, shell};
@@ -182,5 +182,28 @@ fn gc_of_the_tool_keeps_a_container_that_lives_by_a_thread_alone() {
         let done = tool.arguments(&["gc", "--remove"]).run();
         assert_eq!(done.stdout(), "nothing is left over\n", "{done}");
         assert_eq!(machine.leases(), ["10.7.0.2"]);
+    });
+}
+
+/// H3: by its record. As from a container with the host's network, and where only a mount in another mount namespace keeps it.
+#[test]
+fn gc_of_the_tool_keeps_a_container_that_it_cannot_see() {
+    let mounted = format!(
+        "{PLACE}mkdir -p /run/k; mount -t tmpfs t /run/k; touch $place; mount --bind /proc/self/ns/net $place
+exec unshare --net sh -c '{SLEEP}'"
+    );
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        for (script, way) in [(SLEEP, "unshare --pid --fork --mount-proc "), (&mounted, "")] {
+            let machine = MasterHost::new(kind);
+            let list = machine.network(&json!({}));
+            let container = machine.sandbox.container("c1");
+            CniTool::new(&machine.sandbox, &list).add(&container).expect_success();
+            let _hider = HidingProcess::start(&container, script);
+            container.remove();
+            let program = binaries::under_test().join("cni-plugins");
+            let said = machine.sandbox.sh(&format!("{way}{} gc --remove", program.display()));
+            assert_eq!(said.trim_end(), "nothing is left over", "{way}");
+            assert_eq!(machine.leases(), ["10.7.0.2"]);
+        }
     });
 }

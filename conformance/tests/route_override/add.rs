@@ -13,7 +13,7 @@ const DEFAULT6: &str = "default via fd00:91::1 dev eth0 metric 1024 pref medium"
 #[test]
 fn each_key_changes_its_routes() {
     let reported = |dst: &[&str]| dst.iter().map(|dst| (*dst).to_owned()).collect::<Vec<_>>();
-    let rows: [(Value, &[&str], Vec<String>); 8] = [
+    let rows: [(Value, &[&str], Vec<String>); 9] = [
         (json!({}), &[DEFAULT, ONE, DEFAULT6], reported(&["0.0.0.0/0", "10.93.0.0/16", "::/0"])),
         (json!({"flushroutes": true}), &[], reported(&[])),
         (json!({"flushgateway": true}), &[ONE], reported(&["10.93.0.0/16"])),
@@ -30,6 +30,12 @@ fn each_key_changes_its_routes() {
             ]}),
             &["10.94.0.0/16 via 10.91.0.1 dev eth0"],
             reported(&["10.94.0.0/16", "10.95.0.0/16"]),
+        ),
+        // The route that has a router is not the one on the link.
+        (
+            json!({"delroutes": [{"dst": "10.93.0.0/16"}], "addroutes": [{"dst": "10.93.0.0/16", "scope": 253}]}),
+            &[DEFAULT, DEFAULT6],
+            reported(&["0.0.0.0/0", "::/0", "10.93.0.0/16"]),
         ),
         (
             all_keys(),

@@ -7,10 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 use cni_check::{Finding, NetworkRanges, judge, overlaps, schema};
-use cni_linux::output::complain;
 use serde_json::json;
 
-use crate::output::{FOUND, print};
+use crate::output::{FOUND, print, report};
 
 /// The options of `check`.
 #[derive(Args, Debug)]
@@ -36,7 +35,7 @@ pub fn run(options: &CheckOptions) -> ExitCode {
         match listed(path) {
             Ok(found) => files.extend(found),
             Err(error) => {
-                complain(&format!("cni-plugins check: {}: {error}\n", path.display()));
+                report("cni-plugins check", [format!("{}: {error}", path.display())]);
                 failed = true;
             }
         }
@@ -47,7 +46,7 @@ pub fn run(options: &CheckOptions) -> ExitCode {
         match read(file) {
             Ok(text) => judge_file(file, &text, &mut networks, &mut found),
             Err(error) => {
-                complain(&format!("cni-plugins check: {}: {error}\n", file.display()));
+                report("cni-plugins check", [format!("{}: {error}", file.display())]);
                 failed = true;
             }
         }

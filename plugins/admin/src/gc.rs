@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::calls::PluginFolders;
 use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
-use crate::output::{FOUND, print};
+use crate::output::{FOUND, print, report};
 use crate::refusal::{refusal, refusal_inside};
 use cni_linux::output::{complain, one_line};
 
@@ -65,7 +65,7 @@ pub fn run(options: &GcOptions) -> ExitCode {
     } else {
         candidates.iter().map(RemovalOutcome::of_found).collect()
     };
-    problems.iter().for_each(|problem| complain(&format!("cni-plugins gc: {problem}\n")));
+    report("cni-plugins gc", &problems);
     let text = if options.json { json_text(&candidates, &outcomes) } else { lines(&candidates, &outcomes) };
     status(&outcomes, !problems.is_empty(), print(&text))
 }

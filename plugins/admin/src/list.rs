@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cache::{Cached, PublishedPort};
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Leftover, Scope, Source};
-use crate::output::{FOUND, print};
+use crate::output::{FOUND, print, report};
 use crate::refusal::refusal;
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::table::Table;
@@ -55,7 +55,7 @@ pub fn run(options: &ListOptions) -> ExitCode {
 
 /// The exit status, once the answer has been printed.
 pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
-    found.unknown.iter().for_each(|problem| complain(&format!("cni-plugins: {problem}\n")));
+    report("cni-plugins", &found.unknown);
     match printed {
         ExitCode::SUCCESS if !found.unknown.is_empty() => ExitCode::FAILURE,
         ExitCode::SUCCESS if !found.is_clean() => ExitCode::from(FOUND),

@@ -18,7 +18,7 @@ mod text;
 
 use crate::inventory::{Depth, Inventory, Scope};
 use crate::last_repair::LastRepair;
-use crate::output::print;
+use crate::output::{print, report};
 use crate::refusal::refusal;
 use text::{Metric, Sample};
 
@@ -42,7 +42,7 @@ pub fn run(options: &MetricsOptions) -> ExitCode {
         Err(error) => return failed(&format!("failed to read the cache: {error}")),
     };
     let (metrics, problems) = collect(&found, LastRepair::read());
-    problems.iter().for_each(|problem| complain(&format!("cni-plugins metrics: {problem}\n")));
+    report("cni-plugins metrics", &problems);
     match deliver(&text::document(&metrics), options.output.as_deref()) {
         ExitCode::SUCCESS if !problems.is_empty() => ExitCode::FAILURE,
         other => other,

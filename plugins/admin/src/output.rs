@@ -2,10 +2,15 @@
 
 use std::process::ExitCode;
 
-use cni_linux::output::{complain, write};
+use cni_linux::output::{complain, one_line, write};
 
 /// The exit status of a verb that has found what it looks for.
 pub const FOUND: u8 = 3;
+
+/// Prints problems of a verb on standard error, each in one line: they name files, whose names may contain anything.
+pub fn report<T: AsRef<str>>(verb: &str, problems: impl IntoIterator<Item = T>) {
+    problems.into_iter().for_each(|problem| complain(&format!("{verb}: {}\n", one_line(problem.as_ref()))));
+}
 
 /// Prints the answer to a request; returns the exit status.
 pub fn print(text: &str) -> ExitCode {

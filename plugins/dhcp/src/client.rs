@@ -305,7 +305,8 @@ impl Client {
                 Reply::Offer => Vec::new(),
             },
             (ClientState::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
-                Reply::Ack => self.on_ack(message, from, now),
+                Reply::Ack if self.has(message.address) => self.on_ack(message, from, now),
+                Reply::Ack => Vec::new(),
                 Reply::Nak => self.ask_once_more(now),
                 Reply::Offer => Vec::new(),
             },
@@ -325,6 +326,10 @@ impl Client {
         let (xid, offer) = (message.xid, Offer { address: message.address, server });
         self.state = ClientState::Requesting { xid, retry: retry.anew(now, &mut self.dice), offer, tries: 1 };
         vec![self.accept(xid, offer)]
+    }
+
+    fn has(&self, address: Ipv4Addr) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.grant.address == address)
     }
 
     /// A lease of another address than the interface has is of no use to it. An answer that cannot be used changes no lease: anybody on the

@@ -25,7 +25,8 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let reported =
         |dst| result.routes.iter().rfind(|route: &&Route| route.dst.network() == dst).and_then(|route| route.gw);
     let mut wanted = config.added(&result, &ifname);
-    wanted.iter_mut().for_each(|route| route.gw = route.gw.or_else(|| reported(route.dst.network())));
+    let with_hop = wanted.iter_mut().filter(|route| !routes::is_on_link(route.scope));
+    with_hop.for_each(|route| route.gw = route.gw.or_else(|| reported(route.dst.network())));
     let wanted = routes::to_kernel(&wanted)?;
     let (_, found) = routes::observe(&ifname, &wanted, host)?;
     let ifname = ifname.to_string();

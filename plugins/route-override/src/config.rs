@@ -10,10 +10,10 @@ use cni_core::result::{CniResult, Route};
 use cni_model::routing::{FullRoute, MAIN_TABLE};
 use serde::Deserialize;
 
+use crate::routes::{ON_LINK, is_on_link};
+
 /// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel made the route for an address.
 const BY_KERNEL: u8 = 2;
-/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
-const ON_LINK: u8 = 253;
 
 /// The routes that are to be removed and added.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,8 +82,7 @@ impl Config {
             let mut own = result.ips_of(ifname.as_str()).filter(|ip| ip.address.family() == route.family());
             own.find_map(|ip| ip.gateway)
         };
-        let is_on_link = |route: &Route| route.scope == Some(i64::from(ON_LINK));
-        let gateway = |route: &Route| if is_on_link(route) { None } else { gateway(route) };
+        let gateway = |route: &Route| if is_on_link(route.scope) { None } else { gateway(route) };
         let with_gateway = |route: &Route| Route { gw: route.gw.or_else(|| gateway(route)), ..route.clone() };
         self.added.iter().map(with_gateway).collect()
     }

@@ -12,6 +12,9 @@ use cni_plugin::host::Host;
 
 use crate::error::RouteError;
 
+/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`.
+pub const ON_LINK: u8 = 253;
+
 /// The index of the interface, and its routes of both families in the main table and in the tables of other routes.
 pub fn observe(ifname: &IfName, others: &[NewRoute], host: &mut dyn Host) -> Result<(u32, Vec<FullRoute>), Error> {
     let no_link = || RouteError::NoLink { ifname: ifname.to_string() };
@@ -28,8 +31,13 @@ pub fn observe(ifname: &IfName, others: &[NewRoute], host: &mut dyn Host) -> Res
 pub fn is(route: &FullRoute, wanted: &NewRoute) -> bool {
     route.dst == wanted.dst
         && route.table == wanted.table.unwrap_or(MAIN_TABLE)
-        && (wanted.gw.is_none() || route.gateway == wanted.gw)
+        && (wanted.gw.is_none() && !is_on_link(wanted.scope.map(i64::from)) || route.gateway == wanted.gw)
         && wanted.priority.is_none_or(|priority| route.metric == priority)
+}
+
+/// Whether the destinations of a scope are on the link (253), or this host's (254): the kernel refuses a next hop then.
+pub fn is_on_link(scope: Option<i64>) -> bool {
+    scope.is_some_and(|scope| scope >= i64::from(ON_LINK))
 }
 
 /// Configured routes as the kernel is asked for them.

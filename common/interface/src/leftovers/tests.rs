@@ -307,17 +307,20 @@ fn a_link_that_a_killed_add_has_not_recorded_is_removed() {
     }
 }
 
+/// Or its ADD is about to make.
 #[test]
 fn a_link_that_another_network_has_recorded_stays() {
-    let mut own = None;
-    let mut host = recorded_by(|link| {
-        own = Some(link);
-        None
-    });
-    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
-    record("net2", namespace, own, &mut host);
-    assert_eq!(gc(&mut host), []);
-    assert!(has(&mut host, Ns::Container, "eth0"));
+    for is_complete in [true, false] {
+        let mut own = None;
+        let mut host = recorded_by(|link| {
+            own = is_complete.then_some(link);
+            None
+        });
+        let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+        record("net2", namespace, own, &mut host);
+        assert_eq!(gc(&mut host), []);
+        assert!(has(&mut host, Ns::Container, "eth0"), "{is_complete}");
+    }
 }
 
 /// The attachments that may still have a link.

@@ -1,6 +1,9 @@
 //! The record that an attachment has masquerade rules. DEL needs it, since the configuration may have changed. Without
 //! a record, DEL of every container would have to read a long chain, or start a program.
 
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
@@ -10,15 +13,26 @@ use cni_plugin::host::Host;
 use cni_plugin::owner;
 use cni_plugin::removal::Removal;
 
+/// The words of [`owner::text`].
+const OWNER_WORDS: usize = 3;
+
 const MASQUERADES: RecordKind = RecordKind::new("masquerades");
 
 fn key(at: &Attachment) -> RecordKey {
     RecordKey::of_group(MASQUERADES, at.network.as_str(), &owner::text(at))
 }
 
-/// The step that writes the record.
-pub fn write(at: &Attachment) -> Step {
-    Step::WriteRecord { key: key(at), text: owner::text(at) }
+/// The step that writes the record: the names of the attachment, and its addresses.
+pub fn write(at: &Attachment, addresses: &[Cidr]) -> Step {
+    let words = addresses.iter().map(|cidr| cidr.address().to_string());
+    let text = [owner::text(at)].into_iter().chain(words).collect::<Vec<_>>().join(" ");
+    Step::WriteRecord { key: key(at), text }
+}
+
+/// The addresses that ADD has made rules for. None without a record.
+pub fn addresses(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let text = host.records().read(&key(at))?.unwrap_or_default();
+    Ok(text.split(' ').skip(OWNER_WORDS).filter_map(|word| word.parse().ok()).collect())
 }
 
 /// The step that removes the record.

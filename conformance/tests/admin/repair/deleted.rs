@@ -171,8 +171,9 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         // Other plugins have deleted it, and added it again: the mark is that of another interface, whatever any clock says.
         let mark = marks().pop().expect("a mark");
         let text = fs::read_to_string(&mark).expect("read the mark");
-        let (_, namespace) = text.split_once(' ').expect("an index and a namespace");
-        fs::write(&mark, format!("4000 {namespace}")).expect("write the mark");
+        let (time, interface) = text.split_once('\n').expect("a time and an interface");
+        let (_, namespace) = interface.split_once(' ').expect("an index and a namespace");
+        fs::write(&mark, format!("{time}\n4000 {namespace}")).expect("write the mark");
         assert_said(&repair(&sandbox, &[]), &["nothing missing", "repaired"]);
         assert!(attached.is_whole(), "{backend:?}");
         neighbour.check();

@@ -13,7 +13,7 @@ mod text;
 
 use super::finding::Severity;
 use crate::inventory::{Depth, Inventory, Scope};
-use crate::output::{FOUND, print};
+use crate::output::{FOUND, print, report};
 use crate::refusal::refusal;
 use crate::repair::Tools;
 use about::About;
@@ -29,7 +29,7 @@ pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
         Ok(found) => found,
         Err(error) => return failed(&format!("failed to read the cache: {error}")),
     };
-    found.unknown.iter().for_each(|problem| complain(&format!("cni-plugins doctor: {problem}\n")));
+    report("cni-plugins doctor", &found.unknown);
     let container = match find(name, &known(&found), name::is_same_file) {
         Ok(container) => container.to_owned(),
         Err(error) => return failed(&error.to_string()),

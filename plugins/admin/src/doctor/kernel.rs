@@ -18,6 +18,9 @@ const TOPIC: &str = "kernel";
 /// The oldest release that everything works with.
 const OLDEST: (u32, u32) = (5, 4);
 
+/// The first that identifies network namespaces (`SO_NETNS_COOKIE`, socket(7)).
+const IDENTIFYING: (u32, u32) = (5, 14);
+
 /// Each kind of link, by the kernel's word, with the plugins that need one, and whether hardly any network does without.
 const KINDS: [(&str, &str, bool); 8] = [
     ("veth", "bridge and ptp", true),
@@ -68,7 +71,14 @@ fn judge_part(part: RedirectPart) -> Finding {
 fn judge_release(release: &str) -> Finding {
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::fine(TOPIC, format!("Linux {release}")),
+        (Some(major), Some(minor)) if (major, minor) >= IDENTIFYING => Finding::fine(TOPIC, format!("Linux {release}")),
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::note(
+            TOPIC,
+            format!(
+                "Linux {release} cannot identify network namespaces: a container that ends without DEL counts as alive"
+            ),
+            "use Linux 5.14 or later, if your runtime loses containers",
+        ),
         (Some(_), Some(_)) => Finding::problem(
             TOPIC,
             format!("Linux {release} is older than 5.4"),
@@ -98,8 +108,9 @@ mod tests {
     fn a_release_is_compared_by_its_first_two_numbers() {
         for (release, severity) in [
             ("6.18.5-fc", Severity::Fine),
-            ("5.4", Severity::Fine),
-            ("5.10.0-8-amd64", Severity::Fine),
+            ("5.14", Severity::Fine),
+            ("5.10.0-8-amd64", Severity::Note),
+            ("5.4", Severity::Note),
             ("5.3.18", Severity::Problem),
             ("4.19.0", Severity::Problem),
             ("next", Severity::Note),

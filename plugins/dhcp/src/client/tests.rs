@@ -162,6 +162,8 @@ fn an_answer_to_a_renewal_that_cannot_be_used_is_ignored() {
     let mut ack = answer(MessageType::Ack, sent(&asked), ADDRESS, 20);
     ack.options.set(code::SUBNET_MASK, &[]);
     assert_eq!(client.on_message(&ack, SERVER_MAC, now), []);
+    let of_another = answer(MessageType::Ack, sent(&asked), OTHER, 20);
+    assert_eq!(client.on_message(&of_another, SERVER_MAC, now), []);
     let usable = answer(MessageType::Ack, sent(&asked), ADDRESS, 20);
     assert_eq!(client.on_message(&usable, SERVER_MAC, now), [Action::Leased]);
 }

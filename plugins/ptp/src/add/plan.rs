@@ -67,9 +67,14 @@ fn container(plan: &mut Plan, at: &Attachment, network: &ResolvedNetwork, addres
 
 fn on_host(plan: &mut Plan, veth: &NewVeth, addresses: &[RoutedAddress]) {
     let (ns, name) = (Ns::Host, &veth.host);
-    let mut gateways: Vec<_> = addresses.iter().map(RoutedAddress::on_host).collect();
-    gateways.sort_unstable();
-    gateways.dedup();
+    // The first one of a family is the source of what the host sends to the container.
+    let mut gateways: Vec<_> = Vec::new();
+    for gateway in addresses.iter().map(RoutedAddress::on_host) {
+        if !gateways.contains(&gateway) {
+            gateways.push(gateway);
+        }
+    }
+    gateways.sort_by_key(|gateway| gateway.family());
     for cidr in gateways {
         let (dad, if_present) = (Dad::Skip, IfPresent::Refuse);
         plan.within(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });

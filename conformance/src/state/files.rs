@@ -17,6 +17,9 @@ const FOREIGN: [&str; 4] = [OWN, "/run/netns", "/run/xtables.lock", "/run/cni/.c
 /// The stamp of host-local's index, which changes at every call: only its type is compared.
 const INDEX_AGE: &str = ".cni-plugins-rs/stamp";
 
+/// The folder of the marks of DEL, whose first line is a time.
+const MARKS: &str = "/deleting/";
+
 /// Returns one line per file or folder: path, mode, and the content of files.
 pub(super) fn read() -> Vec<String> {
     let mut lines = Vec::new();
@@ -40,12 +43,22 @@ fn walk(folder: &Path, lines: &mut Vec<String>) {
         if about.is_file() {
             let bytes = fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
             let text = String::from_utf8_lossy(&bytes);
-            let reported = if path.ends_with(INDEX_AGE) { text.split('\t').next().unwrap_or_default() } else { &text };
-            line.push_str(&format!(" {reported:?}"));
+            line.push_str(&format!(" {:?}", without_time(&path, &text)));
         }
         lines.push(line);
         if about.is_dir() {
             walk(&path, lines);
         }
+    }
+}
+
+/// The content of a file without what changes at every call.
+fn without_time<'a>(path: &Path, text: &'a str) -> &'a str {
+    if path.ends_with(INDEX_AGE) {
+        text.split('\t').next().unwrap_or_default()
+    } else if path.to_string_lossy().contains(MARKS) {
+        text.split_once('\n').map_or(text, |(_, interface)| interface)
+    } else {
+        text
     }
 }

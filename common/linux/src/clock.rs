@@ -3,6 +3,19 @@
 use std::io;
 use std::time::Duration;
 
+use cni_core::error::{Code, Failure};
+
+/// The kernel does not tell the time.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to read the clock")]
+pub struct ClockError(#[source] pub io::Error);
+
+impl Failure for ClockError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
+
 /// The time since the machine was started, including suspend (`CLOCK_BOOTTIME`).
 pub fn since_boot() -> io::Result<Duration> {
     read(libc::CLOCK_BOOTTIME)

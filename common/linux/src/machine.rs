@@ -65,9 +65,6 @@ pub enum HostError {
     /// The kernel gave no random bytes.
     #[error("failed to read random bytes")]
     Random(#[source] io::Error),
-    /// The kernel does not tell the time since boot.
-    #[error("failed to read the clock")]
-    Clock(#[source] io::Error),
 }
 
 impl Failure for HostError {
@@ -79,7 +76,7 @@ impl Failure for HostError {
             Self::NewNetns(_) => Code::Kernel,
             Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
             Self::Socket(error) => error.code(),
-            Self::Random(_) | Self::Clock(_) => Code::Io,
+            Self::Random(_) => Code::Io,
         }
     }
 }

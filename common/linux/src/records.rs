@@ -12,10 +12,9 @@ use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::records::Records;
 
-use crate::clock;
+use crate::clock::{self, ClockError};
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
-use crate::machine::HostError;
 use crate::nftables::handles;
 
 /// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
@@ -161,7 +160,7 @@ impl Records for RunRecords {
     }
 
     fn since_boot(&mut self) -> Result<Duration, Error> {
-        Ok(clock::since_boot().map_err(HostError::Clock)?)
+        Ok(clock::since_boot().map_err(ClockError)?)
     }
 }
 

@@ -6,21 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
+use crate::work_share::{LEAST_SHARE, TABLES, share_of};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
 use cni_linux::nftables::KeptTables;
-use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::share::Share;
@@ -37,16 +35,6 @@ use cni_builtin::PLUGINS;
 /// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
 /// not have it yet.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// More threads would wait for each other in the kernel.
-const MOST_THREADS: usize = 4;
-
-/// Fewer attachments than this are not worth a thread.
-const LEAST_SHARE: usize = 16;
-
-/// The tables that nearly all attachments have rules in. One thread reads them in this order, and another from the end.
-pub(crate) const TABLES: [(Family, IptablesTable); 2] =
-    [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,12 +289,6 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
         Attached { cached, file, life, outcome }
     };
     read.into_iter().zip(lives).map(attach).collect()
-}
-
-/// How many of some attachments each thread looks at.
-pub(crate) fn share_of(attachments: usize) -> usize {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    attachments.div_ceil(threads).max(LEAST_SHARE)
 }
 
 /// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.

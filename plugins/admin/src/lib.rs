@@ -31,3 +31,4 @@ mod survey;
 mod table;
 pub mod tool;
 mod trace;
+mod work_share;

@@ -44,7 +44,7 @@ use options::Mode;
 pub use options::RepairOptions;
 pub use outcome::{NamedPart, RepairOutcome};
 use second_look::RestoredRules;
-use together::repair_together;
+use together::{SharedTools, repair_together};
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
 pub fn run(options: &RepairOptions) -> ExitCode {
@@ -279,7 +279,8 @@ fn repair(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
 }
 
 fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
-    let repair = |host: &mut LinuxHost| repair_together(group, tools, host);
+    let shared = SharedTools { calls: &tools.calls, tables: &tools.tables };
+    let repair = |host: &mut LinuxHost| repair_together(group, shared, host);
     match neutral_request() {
         Ok(request) => tools.work(&request, repair),
         Err(error) if group.len() == 1 => vec![error.into()],

@@ -4,6 +4,7 @@
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
 use std::panic::resume_unwind;
+use std::sync::Mutex;
 use std::thread;
 
 use cni_core::error::Error;
@@ -14,13 +15,13 @@ use cni_netfilter::flows::StaleFlows;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
-use super::Tools;
 use super::case::{Case, Missing, RuleDeletions};
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
-use crate::inventory::{TABLES, share_of};
+use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
+use crate::work_share::{TABLES, share_of};
 
 /// So many attachments are repaired together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 512;
@@ -31,10 +32,17 @@ const AT_ONCE: usize = 128;
 /// So many where each is repaired by itself, which takes some ten milliseconds beside a thousand others. They wait for ten seconds.
 const FEW: usize = 64;
 
+/// What threads share.
+#[derive(Clone, Copy)]
+pub struct SharedTools<'a> {
+    pub calls: &'a Mutex<WatchedCalls>,
+    pub tables: &'a KeptTables,
+}
+
 /// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
 pub fn repair_together(
     attachments: &[(Cached, &CacheFile)],
-    tools: &Tools,
+    tools: SharedTools<'_>,
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
     let found = find_all(attachments, tools, host);
@@ -51,7 +59,7 @@ pub fn repair_together(
     let finish = |found: Result<(Case<'_>, Missing), RepairOutcome>| {
         found.map_or_else(|outcome| outcome, |(case, missing)| finish(&case, missing, joined, &mut flows, host))
     };
-    let tables = &tools.tables;
+    let tables = tools.tables;
     let outcomes = thread::scope(|scope| {
         // Others follow, which are looked at next.
         if joined == Joined::Made && attachments.len() == MOST {
@@ -70,7 +78,11 @@ type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 
 /// What is missing of each. Where something is missing of one, it is expected of those that follow. Of a complete attachment nothing is
 /// kept, since nearly all are complete.
-fn find_all<'a>(attachments: &'a [(Cached, &CacheFile)], tools: &'a Tools, host: &mut LinuxHost) -> Vec<Found<'a>> {
+fn find_all<'a>(
+    attachments: &'a [(Cached, &CacheFile)],
+    tools: SharedTools<'a>,
+    host: &mut LinuxHost,
+) -> Vec<Found<'a>> {
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
     while let Some((next, _)) = attachments[found.len()..].split_first() {
         let is_expected = found.last().is_some_and(Result::is_ok);
@@ -79,7 +91,7 @@ fn find_all<'a>(attachments: &'a [(Cached, &CacheFile)], tools: &'a Tools, host:
             found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
         } else {
             let (cached, file) = next;
-            found.push(Case::new(cached, file, &tools.calls).and_then(|case| {
+            found.push(Case::new(cached, file, tools.calls).and_then(|case| {
                 let missing = case.find_locked(host)?;
                 Ok((case, missing))
             }));
@@ -91,17 +103,17 @@ fn find_all<'a>(attachments: &'a [(Cached, &CacheFile)], tools: &'a Tools, host:
 /// Takes the locks of some attachments, then looks at them, with several threads.
 fn find_expected<'a>(
     attachments: impl Iterator<Item = (&'a Cached, &'a CacheFile)>,
-    tools: &'a Tools,
+    tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
     let locked = attachments.map(|(cached, file)| {
-        let case = Case::new(cached, file, &tools.calls)?;
+        let case = Case::new(cached, file, tools.calls)?;
         case.lock(host)?;
         Ok(case)
     });
     let mut locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
     let rest = locked.split_off(share_of(locked.len()).min(locked.len()));
-    let tables = &tools.tables;
+    let tables = tools.tables;
     thread::scope(|scope| {
         let mut rest = rest.into_iter().peekable();
         let mut threads = Vec::new();

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_when_a_file_was_written() {
+    fn the_time_of_the_last_write_is_reported() {
         let root = tempfile::tempdir().expect("directory");
         let directory = PrivateDirectory::new(root.path().join("private"));
         let written = SystemTime::now() - Duration::from_secs(120);

@@ -277,8 +277,8 @@ fn remove_recorded_child(
     expected.require_all_searched(host)
 }
 
-/// Removes the recorded link from its namespace by the number of that. Returns whether it was there. Without a recorded link, there
-/// is none elsewhere.
+/// Removes the recorded link from its namespace by the number of that. Returns whether it was there; an ADD that
+/// has recorded no link has made none that is elsewhere.
 fn remove_numbered_child(
     kind: &'static str,
     record: &AttachmentRecord,

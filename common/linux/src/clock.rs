@@ -7,7 +7,7 @@ use cni_core::error::{Code, Failure};
 
 /// The kernel does not tell the time.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to read the clock")]
+#[error("failed to read the time since boot")]
 pub struct ClockError(#[source] pub io::Error);
 
 impl Failure for ClockError {

@@ -16,9 +16,9 @@ use cni_model::plan::Step;
 pub const LENDER: &str = "host-device";
 
 /// Removes the interface of an earlier ADD of the attachment, which `maker` is about to add to `now`, if no process can
-/// use it. An interface with a process stays; host-local then refuses the address. So does one that `maker` has not made: a plugin of
-/// others may have lent it. Returns whether nothing is left of the
-/// earlier ADD: its namespace has ended, or its interface has been removed.
+/// use it. An interface with a process stays; host-local then refuses the address. An interface that another plugin has recorded stays,
+/// since it may be one of the host that was lent. Returns whether nothing is left of the earlier ADD: its namespace has ended, or its
+/// interface has been removed.
 pub fn remove(
     earlier: &AttachmentRecord,
     maker: &str,

@@ -26,13 +26,13 @@ use crate::work_share::{TABLES, share_of};
 /// So many attachments are repaired together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 512;
 
-/// So many are locked and looked at after one of which something is missing.
+/// Once an attachment lacks something, this many of the next ones are locked and looked at together.
 const AT_ONCE: usize = 128;
 
 /// So many where each is repaired by itself, which takes some ten milliseconds beside a thousand others. They wait for ten seconds.
 const FEW: usize = 64;
 
-/// What threads share.
+/// What the threads of a repair share.
 #[derive(Clone, Copy)]
 pub struct SharedTools<'a> {
     pub calls: &'a Mutex<WatchedCalls>,

@@ -220,13 +220,19 @@ impl LinuxHost {
         self
     }
 
+    /// Asks once in each request for the state of kept tables. What is decided from that must be decided again before anything is changed.
+    #[must_use]
+    pub const fn with_one_state(mut self) -> Self {
+        self.host.only_look();
+        self
+    }
+
     /// Makes a host that only looks, at many containers one after the other. It asks once in each request for the state of kept tables,
     /// and enters a container's namespace only where something is asked about it.
     #[must_use]
-    pub fn only_looking(mut self) -> Self {
+    pub const fn only_looking(mut self) -> Self {
         self.use_of_host = UseOfHost::Looks;
-        self.host.only_look();
-        self
+        self.with_one_state()
     }
 
     /// The links of a kind in a namespace.

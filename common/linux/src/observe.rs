@@ -104,12 +104,17 @@ fn container_number(host: &mut LinuxHost, link: &Link) -> Result<Option<i32>, Er
 
 /// Gives the container's namespace a number in the host's, unless it has one.
 pub(crate) fn number_container(host: &mut LinuxHost) -> Result<Option<NamespaceNumber>, Error> {
+    if let number @ Some(_) = host.side(Ns::Container)?.number {
+        return Ok(number);
+    }
     let cookie = host.socket(Ns::Container)?.netns_cookie().map_err(IdentityError::Cookie)?;
     let (socket, netns) = host.socket_and_netns(Ns::Host, Some(Ns::Container))?;
     let (Some(cookie), Some(netns)) = (cookie, netns) else { return Ok(None) };
     let wanted = number_of(cookie);
     let given = socket.ensure_number(netns.as_fd(), wanted)?;
-    Ok(given.map(|value| NamespaceNumber { value, is_unique: value == wanted }))
+    let number = given.map(|value| NamespaceNumber { value, is_unique: value == wanted });
+    host.side(Ns::Container)?.number = number;
+    Ok(number)
 }
 
 /// The number that a namespace gets by its cookie. The kernel assigns cookies in order, and chooses small numbers

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use cni_kernel::netlink::{NetlinkError, Socket, during};
 use cni_kernel::netns::{Netns, NetnsScope};
+use cni_model::netns::NamespaceNumber;
 
 use crate::iptables::AutoIptables;
 use crate::nftables::KeptTables;
@@ -19,6 +20,8 @@ pub(crate) struct Side {
     netfilter: AutoIptables,
     scope: NetnsScope,
     tables: TableState,
+    /// The number that the host knows the namespace by, once it was asked for: it stays for as long as the namespace is open here.
+    pub(crate) number: Option<NamespaceNumber>,
 }
 
 /// How long a known state of kept tables is used.
@@ -51,7 +54,7 @@ impl Side {
 
     fn new(netns: Option<Rc<Netns>>, socket: Option<Socket>, scope: NetnsScope) -> Self {
         let netfilter = AutoIptables::new().within(scope.clone());
-        Self { netns, socket, netfilter, scope, tables: TableState::OfDecision }
+        Self { netns, socket, netfilter, scope, tables: TableState::OfDecision, number: None }
     }
 
     /// Reads the tables of nf_tables as a whole, and again only after a change.

@@ -59,6 +59,16 @@ macro_rules! commands {
             missing::find_missing(request, host)
         }
     };
+    (@ find_missing_records) => {
+        fn find_missing_records(
+            &self,
+            request: &::cni_core::request::Request,
+            is_next: &dyn ::std::ops::Fn(&::cni_core::names::Attachment) -> bool,
+            host: &mut dyn $crate::host::Host,
+        ) -> ::std::result::Result<$crate::missing::MissingRecords, ::cni_core::error::Error> {
+            missing::find_missing_records(request, is_next, host)
+        }
+    };
     (@ $command:ident) => {
         fn $command(
             &self,

@@ -6,6 +6,7 @@
 //! missing link, address or lease takes an ADD.
 
 use crate::host::Host;
+use crate::lock::LockName;
 use cni_core::error::Error;
 use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::Ruleset;
@@ -16,6 +17,15 @@ pub struct MissingPart {
     /// The first missing thing, in the words that an administrator would use to look for it.
     pub missing: String,
     /// The steps of ADD that restore the part.
+    pub plan: Plan,
+}
+
+/// What ADD records about an attachment and is not recorded, although its rules are there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MissingRecords {
+    /// The locks under which it must be looked for again before the plan is carried out.
+    pub locks: Vec<LockName>,
+    /// The steps that record it.
     pub plan: Plan,
 }
 

@@ -9,7 +9,7 @@ use crate::attachment_record::{self, AttachmentRecord};
 use crate::exclusion;
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::missing::MissingPart;
+use crate::missing::{MissingPart, MissingRecords};
 use crate::namespace::{Life, RecordedNamespace};
 use crate::owner::RecordedOwner;
 use crate::records::Records;
@@ -71,6 +71,17 @@ pub trait Plugin: Sync {
     /// tool asks.
     fn find_missing(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         Ok(Vec::new())
+    }
+
+    /// Finds what is not recorded of an attachment whose rules are there, where what is recorded depends on those of others. `is_next`
+    /// tells whether another attachment was made later, and is about to be repaired. Otherwise as [`Plugin::find_missing`].
+    fn find_missing_records(
+        &self,
+        _request: &Request,
+        _is_next: &dyn Fn(&Attachment) -> bool,
+        _host: &mut dyn Host,
+    ) -> Result<MissingRecords, Error> {
+        Ok(MissingRecords::default())
     }
 
     /// The attachments that the plugin has records of its own about, except these. The administrator's `gc` asks: a repair writes

@@ -12,6 +12,7 @@ pub use del::{
 };
 
 use cni_core::error::Code;
+use cni_core::names::Attachment;
 use cni_core::request::Command;
 use cni_core::result::ResultError;
 use cni_model::link::Link;
@@ -170,14 +171,30 @@ pub fn find_missing(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) -
     parts
 }
 
-/// Puts back what is missing; returns how many parts that are.
+/// Puts back what is missing, and records it; returns how many parts that are.
 ///
 /// # Panics
 /// As [`find_missing`], and when a part cannot be put back.
 pub fn repair(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) -> usize {
+    repair_before(plugin, host, caller, &|_| false)
+}
+
+/// The same, before those for which `is_next` holds are repaired.
+///
+/// # Panics
+/// As [`repair`].
+pub fn repair_before(
+    plugin: &dyn Plugin,
+    host: &mut FakeHost,
+    caller: &Caller,
+    is_next: &dyn Fn(&Attachment) -> bool,
+) -> usize {
     let parts = find_missing(plugin, host, caller);
     let mut journal = Journal::new(host);
     parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
+    let missing =
+        plugin.find_missing_records(&caller.request(plugin, "ADD"), is_next, journal.host()).expect("can be told");
+    journal.apply(&missing.plan).expect("recorded");
     journal.commit();
     parts.len()
 }

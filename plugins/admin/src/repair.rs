@@ -7,9 +7,11 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use crate::plugin_calls::WatchedCalls;
@@ -38,6 +40,7 @@ use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
 use crate::refusal::{refusal, refusal_inside};
+use crate::work_share::{LEAST_SHARE, TABLES};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -61,12 +64,19 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     };
     let (started, tools) = (Instant::now(), Tools::new(options.mode()));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
-    let meant = meant(&mut files, options, &mut report);
+    let meant = thread::scope(|scope| {
+        if files.len() > LEAST_SHARE {
+            scope.spawn(|| tools.tables.read_ahead(TABLES));
+            scope.spawn(|| tools.tables.read_ahead(TABLES.into_iter().rev()));
+        }
+        meant(&mut files, options, &mut report)
+    });
     if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
         return refused(&sentence);
     }
-    for group in meant.chunks(together::MOST) {
-        for ((cached, file), outcome) in group.iter().zip(repair(group, &tools)) {
+    for start in (0..meant.len()).step_by(together::MOST) {
+        let part = start..meant.len().min(start + together::MOST);
+        for ((cached, file), outcome) in meant[part.clone()].iter().zip(repair(&meant, part, &tools)) {
             let outcome = judged(cached, outcome, directory, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
@@ -270,21 +280,20 @@ pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<Miss
     }
 }
 
-/// The outcome for each of some attachments, in their order.
-fn repair(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
+/// The outcome for each of a part of some attachments, in their order.
+fn repair(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Vec<RepairOutcome> {
     match tools.mode {
-        Mode::DryRun => group.iter().map(|(cached, file)| examine(cached, file, tools)).collect(),
-        Mode::Apply => apply(group, tools),
+        Mode::DryRun => all[part].iter().map(|(cached, file)| examine(cached, file, tools)).collect(),
+        Mode::Apply => apply(all, part, tools),
     }
 }
 
-fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
+fn apply(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Vec<RepairOutcome> {
     let shared = SharedTools { calls: &tools.calls, tables: &tools.tables };
-    let repair = |host: &mut LinuxHost| repair_together(group, shared, host);
     match neutral_request() {
-        Ok(request) => tools.work(&request, repair),
-        Err(error) if group.len() == 1 => vec![error.into()],
+        Ok(request) => tools.work(&request, |host| repair_together(all, part, shared, host)),
+        Err(error) if part.len() == 1 => vec![error.into()],
         // An error has no copy: it is made once for each attachment.
-        Err(_) => group.chunks(1).flat_map(|one| apply(one, tools)).collect(),
+        Err(_) => part.flat_map(|one| apply(all, one..one + 1, tools)).collect(),
     }
 }

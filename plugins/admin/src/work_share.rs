@@ -16,8 +16,12 @@ pub const LEAST_SHARE: usize = 16;
 pub const TABLES: [(Family, IptablesTable); 2] =
     [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
 
+/// How many threads share the work.
+pub fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
+}
+
 /// How many of some attachments each thread looks at.
 pub fn share_of(attachments: usize) -> usize {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    attachments.div_ceil(threads).max(LEAST_SHARE)
+    attachments.div_ceil(threads()).max(LEAST_SHARE)
 }

@@ -166,7 +166,9 @@ impl ClaimRegister {
                 all.retain(|(former, _)| former != owner);
             });
             let claim = Claim { owner: owner.clone(), backends: with(earlier, backend) };
-            plan.owned(Step::WriteRecord { key: of_address(*address), text: claim.to_string() });
+            if earlier != Some(&claim) {
+                plan.owned(Step::WriteRecord { key: of_address(*address), text: claim.to_string() });
+            }
             if let Some(former) = former {
                 write_list(&mut plan, &mut lists, former, |list| {
                     list.addresses.remove(address);

@@ -5,7 +5,8 @@
 //! container without a DEL would keep the port for ever; therefore ADD removes what such a container has left. The
 //! register (`register.rs`) records which containers have a port, so no rule is read unless there is a conflict.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -20,6 +21,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::lock::LockName;
+use cni_plugin::missing::MissingRecords;
 use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::removal::Removal;
 
@@ -86,13 +88,50 @@ pub fn claim(request: &Request, input: &Input, journal: &mut Journal<'_>) -> Con
     ContestedPorts(contested)
 }
 
-/// A repair: returns what others have, and what is to be recorded. Nothing is changed.
-pub fn observe(request: &Request, input: &Input, host: &mut dyn Host) -> (ContestedPorts, Plan) {
+/// A repair: returns the ports of others. Nothing is changed.
+pub fn observe(input: &Input, host: &mut dyn Host) -> ContestedPorts {
     let published = input.published();
     let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), host.records());
-    let register = PortRegister::observe(ports, host.records());
-    let record = register.restore(observe_home(request, host).as_ref(), &published);
-    (ContestedPorts(rivals(&register, &published)), record)
+    ContestedPorts(rivals(&PortRegister::observe(ports, host.records()), &published))
+}
+
+/// A repair: returns what is to be recorded of a container whose rules are there. One without a record gets the place that its rules
+/// have among those of others: the first matching rule wins. Others whose rules are about to come behind are `is_next`.
+pub fn find_missing_records(
+    request: &Request,
+    input: &Input,
+    is_next: &dyn Fn(&Attachment) -> bool,
+    host: &mut dyn Host,
+) -> Result<MissingRecords, Error> {
+    let published = input.published();
+    if published.is_empty() {
+        return Ok(MissingRecords::default());
+    }
+    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), host.records());
+    let locks = ports.numbers().map(LockName::host_port).collect();
+    let (register, mut later) = (PortRegister::observe(ports, host.records()), Vec::new());
+    if !register.has_all(&published) {
+        for rival in rivals(&register, &published) {
+            if is_behind(&rival, &input.at, host)?.unwrap_or_else(|| is_next(&rival.owner)) {
+                later.push(rival.owner);
+            }
+        }
+    }
+    Ok(MissingRecords { locks, plan: register.restore(observe_home(request, host).as_ref(), &published, &later) })
+}
+
+/// Whether packets to the contested ports meet the rules of another attachment behind those of `own`; `None` where not both have rules in
+/// one chain.
+fn is_behind(rival: &ContestingAttachment, own: &Attachment, host: &mut dyn Host) -> Result<Option<bool>, Error> {
+    let (mut is_behind, both) = (None, [&rival.owner, own]);
+    for family in Family::ALL.into_iter().filter(|family| rival.ports.iter().any(|port| port.family() == *family)) {
+        for places in [iptables::places(family, both, host)?, nftables::places(family, both, host)?] {
+            if let [Some(rival), Some(own)] = places {
+                is_behind = Some(own < rival && is_behind != Some(false));
+            }
+        }
+    }
+    Ok(is_behind)
 }
 
 /// DEL: removes the records of the ports, after the rules, and the rules that dead containers with the same ports have
@@ -197,10 +236,7 @@ fn observe_presence(rival: &ContestingAttachment, host: &mut dyn Host) -> Contai
 /// Whether a container whose recorded namespace, `home`, has ended may live in another one: it was added again. Then its rules lead to
 /// an address that it has there. Plugins of others change no record, and their containers are known by the address alone.
 pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Result<bool, Error> {
-    let (Some(native), mut targets) = (nftables::targets(at, host)?, iptables::targets(at, host)?) else {
-        return Ok(true);
-    };
-    targets.extend(native);
+    let Some(targets) = targets(at, host)? else { return Ok(true) };
     if targets.is_empty() {
         return Ok(false);
     }
@@ -216,6 +252,18 @@ pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &
         }
     }
     Ok(false)
+}
+
+/// The addresses to which a container's rules lead in both packet filters; `None` if one of the rules cannot be read.
+fn targets(at: &Attachment, host: &mut dyn Host) -> Result<Option<BTreeSet<IpAddr>>, Error> {
+    let Some(mut targets) = nftables::targets(at, host)? else { return Ok(None) };
+    targets.extend(iptables::targets(at, host)?);
+    Ok(Some(targets))
+}
+
+/// Whether rules lead to a container, or that cannot be seen.
+pub fn has_rules(at: &Attachment, host: &mut dyn Host) -> bool {
+    !matches!(targets(at, host), Ok(Some(targets)) if targets.is_empty())
 }
 
 /// Removes the rules of a dead container. Returns whether they are removed: a failure does not keep the ADD from going on.

@@ -244,6 +244,19 @@ fn observe_entries(host: &mut dyn Host, family: Family, chain: &ChainName) -> Re
     Ok(rules.into_iter().filter(|rule| rule.jumps_to(chain)).collect())
 }
 
+/// The places of the first rules that lead to some attachments, in order, for those that have any.
+pub fn places<const N: usize>(
+    family: Family,
+    attachments: [&Attachment; N],
+    host: &mut dyn Host,
+) -> Result<[Option<usize>; N], Error> {
+    let rules = list(host, family, &ChainName::fixed(DNAT))?.unwrap_or_default();
+    Ok(attachments.map(|at| {
+        let chain = ChainRegister::observe(at, host.records()).chain();
+        rules.iter().position(|rule| rule.jumps_to(&chain))
+    }))
+}
+
 /// GC in both families: removes the chains of containers that are not valid, if rules of this network jump to them.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
     let mut removal = Removal::new(host);

@@ -33,6 +33,9 @@ mod published;
 mod register;
 mod status;
 
+pub use contested::has_rules;
+pub use register::owners_of_port;
+
 /// The plugin.
 pub struct Portmap;
 
@@ -45,7 +48,7 @@ impl Plugin for Portmap {
         Share::Rules
     }
 
-    cni_plugin::commands!(add, del, check, status, gc, find_missing);
+    cni_plugin::commands!(add, del, check, status, gc, find_missing, find_missing_records);
 
     fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         register::owners_but(known, records)

@@ -4,12 +4,13 @@
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::flows::PortChange;
 use cni_netfilter::{Backend, MissingRule, RulePosition, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::missing::MissingPart;
+use cni_plugin::missing::{MissingPart, MissingRecords};
 
 use crate::add::{lead, localnet_target, observe_link};
 use crate::error::PortmapError;
@@ -27,9 +28,19 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
         parts.push(guard);
     }
     for target in input.mapped() {
-        parts.extend(missing_mapping(request, &input, target, host)?);
+        parts.extend(missing_mapping(&input, target, host)?);
     }
     Ok(parts)
+}
+
+/// The records of the ports. They come after the rules, which are restored even if records cannot be written.
+pub fn find_missing_records(
+    request: &Request,
+    is_next: &dyn Fn(&Attachment) -> bool,
+    host: &mut dyn Host,
+) -> Result<MissingRecords, Error> {
+    let input = Input::read(request, PortmapError::NoPrevResult, host)?;
+    contested::find_missing_records(request, &input, is_next, host)
 }
 
 /// As in ADD, a host without nf_tables has no guard.
@@ -49,14 +60,9 @@ fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     }))
 }
 
-/// The missing rules and records of a mapping. Rules of the reference count as complete, as in CHECK, and are replaced
-/// if incomplete. The rules come first: they are restored even if records cannot be written.
-fn missing_mapping(
-    request: &Request,
-    input: &Input,
-    target: Cidr,
-    host: &mut dyn Host,
-) -> Result<Option<MissingPart>, Error> {
+/// The missing rules of a mapping, and the record of the chain. Rules of the reference count as complete, as in CHECK, and are replaced
+/// if incomplete.
+fn missing_mapping(input: &Input, target: Cidr, host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     let Some(MissingMapping { missing, family }) = observe_missing(host, input, target)? else { return Ok(None) };
     let Input { config, at, .. } = input;
     let mut plan = Plan::default();
@@ -65,9 +71,7 @@ fn missing_mapping(
     {
         plan.within(Step::remove_rules(unwanted));
     }
-    let (contested, record) = contested::observe(request, input, host);
-    lead(&mut plan, input, target, &contested, PortChange::Restored);
-    record.steps().iter().for_each(|(_, step)| plan.owned(step.clone()));
+    lead(&mut plan, input, target, &contested::observe(input, host), PortChange::Restored);
     if config.backend == Backend::Iptables {
         input.chains.claim().into_iter().for_each(|step| plan.owned(step));
     }

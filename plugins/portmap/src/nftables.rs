@@ -331,6 +331,21 @@ pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<Option<BTreeSet<I
     Ok(Some(found))
 }
 
+/// The places of the first rules that lead to some attachments, in order, for those that have any, made by this plugin or by the reference.
+pub fn places<const N: usize>(
+    family: Family,
+    attachments: [&Attachment; N],
+    host: &mut dyn Host,
+) -> Result<[Option<usize>; N], Error> {
+    let rules = list(host, &hostports(family))?.unwrap_or_default();
+    Ok(attachments.map(|at| {
+        let (chain, comment) = (own(OWN_DNAT, at), comment(at));
+        let is_references =
+            |rule: &ListedRule| rule.leads_to().next().is_none() && rule.comment.as_deref() == Some(comment.as_str());
+        rules.iter().position(|rule| rule.leads_to().any(|name| *name == chain) || is_references(rule))
+    }))
+}
+
 /// GC in both families: removes chains of the network that belong to no valid attachment. The network of the
 /// reference's rules is unknown.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {

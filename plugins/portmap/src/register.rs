@@ -1,7 +1,7 @@
 //! The register of host ports: ADD notices a conflict without reading any rule.
 //!
 //! There is a record for each port number, with a line for each mapping, the newest container last, and one for each
-//! attachment that names its ports. Only this plugin's containers are recorded; the reference writes no records.
+//! attachment that names its ports. The reference writes no records; a repair records its containers.
 //! Unreadable records are ignored and not changed, since a mapping works without its record.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,9 +118,15 @@ impl PortRegister {
         plan
     }
 
-    /// Records the mappings of the attachment that are not recorded, beside its others or as the latest, and its namespace with
-    /// all of them, which is another one if plugins of others have added the attachment again.
-    pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort]) -> Plan {
+    /// Whether all mappings of the attachment are recorded.
+    pub fn has_all(&self, published: &[PublishedPort]) -> bool {
+        let own = self.published();
+        published.iter().all(|one| own.contains(one))
+    }
+
+    /// Records the mappings of the attachment that are not recorded, beside its others, otherwise before the first of `later`, or as the
+    /// latest; and its namespace with all of them, which is another one if plugins of others have added the attachment again.
+    pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], later: &[Attachment]) -> Plan {
         self.changed(published, |port, lines| {
             if let Some(home) = home {
                 let own = lines.iter_mut().filter(|line| line.owner == self.owner);
@@ -130,7 +136,9 @@ impl PortRegister {
                 !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
             };
             let missing: Vec<PortLine> = self.own(home, published, port).filter(is_new).collect();
-            let place = lines.iter().rposition(|line| line.owner == self.owner).map_or(lines.len(), |last| last + 1);
+            let own = lines.iter().rposition(|line| line.owner == self.owner).map(|last| last + 1);
+            let first_later = || lines.iter().position(|line| later.contains(&line.owner));
+            let place = own.or_else(first_later).unwrap_or(lines.len());
             lines.splice(place..place, missing);
         })
     }
@@ -185,6 +193,18 @@ impl PortRegister {
             plan.owned(Step::WriteRecord { key, text: after.iter().map(ToString::to_string).collect() });
         }
     }
+}
+
+/// The attachments that have mappings of a port by its record, in the order in which packets meet their rules.
+pub fn owners_of_port(port: u16, records: &mut dyn Records) -> Vec<Attachment> {
+    let text = read(&of_port(port), records).unwrap_or_default();
+    let mut owners: Vec<Attachment> = Vec::new();
+    for line in whole_lines(&text).filter_map(|line| PortLine::parse(port, line)) {
+        if !owners.contains(&line.owner) {
+            owners.push(line.owner);
+        }
+    }
+    owners
 }
 
 /// The attachments that have records, except these.

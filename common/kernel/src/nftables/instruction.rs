@@ -6,6 +6,7 @@
 
 use cni_netfilter::nftables::{Equality, NftName, Verdict};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
+use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
 
 use crate::netlink::attribute::{Attribute, attributes, field};
 
@@ -104,6 +105,11 @@ const RETURN: u32 = -5_i32 as u32;
 const VALUE: u16 = 1;
 const VERDICT_DATA: u16 = 2;
 
+/// `NFTA_LIST_ELEM`, and in it `NFTA_EXPR_NAME` and `NFTA_EXPR_DATA`.
+const LIST_ELEMENT: u16 = 1;
+const EXPRESSION_NAME: u16 = 1;
+const EXPRESSION_DATA: u16 = 2;
+
 pub fn be32(kind: u16, value: u32) -> DefaultNla {
     DefaultNla::new(kind, value.to_be_bytes().to_vec())
 }
@@ -116,6 +122,11 @@ pub fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inner.buffer_len()];
     inner.emit(&mut bytes);
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
+}
+
+/// An expression of a rule, by its name and its attributes, in bytes: attributes inside of attributes are measured again at each level.
+pub fn expression((name, attributes): (&str, Vec<DefaultNla>)) -> ListAttribute<ExpressionAttribute> {
+    ListAttribute::Other(nested(LIST_ELEMENT, &[text(EXPRESSION_NAME, name), nested(EXPRESSION_DATA, &attributes)]))
 }
 
 pub fn data(kind: u16, bytes: &[u8]) -> DefaultNla {

@@ -8,14 +8,14 @@ use cni_netfilter::nftables::{
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
-    ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, GenMessage, ListAttribute, NfTablesMessage,
-    RuleAttribute, RuleMessage, TableAttribute, TableFlags, TableMessage,
+    ChainAttribute, ChainMessage, GenMessage, NfTablesMessage, RuleAttribute, RuleMessage, TableAttribute, TableFlags,
+    TableMessage,
 };
 use netlink_packet_netfilter::none::ControlMessage;
 use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
 
 use super::compile::compile;
-use super::instruction::{Instruction, be32, nested};
+use super::instruction::{be32, expression, nested};
 use super::request::{ChangeMessage, message};
 use super::set;
 
@@ -170,13 +170,8 @@ pub fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;
     let mut attributes = stands_in(&rule.chain);
-    attributes.push(RuleAttribute::Expressions(instructions.iter().map(instruction).collect()));
+    attributes.push(RuleAttribute::Expressions(instructions.iter().map(|one| expression(one.encode())).collect()));
     attributes.extend(rule.comment.as_ref().map(user_data).map(RuleAttribute::UserData));
     let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
     Some((message(family, inner), NLM_F_CREATE | NLM_F_APPEND))
-}
-
-fn instruction(instruction: &Instruction) -> ListAttribute<ExpressionAttribute> {
-    let (name, attributes) = instruction.encode();
-    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
 }

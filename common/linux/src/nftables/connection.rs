@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cni_core::family::Family;
-use cni_netfilter::iptables::IptablesTable;
+use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{ChainId, Generation, TableId};
 use netlink_packet_core::NetlinkSerializable;
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::handles::RuleHandles;
+use super::handles::{RuleHandles, text};
 use super::snapshots::{KeptTables, TableSnapshot};
 use crate::latecomer::LatecomerLock;
 use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
@@ -32,6 +32,14 @@ pub(crate) struct NftConnection {
     kept: Option<KeptTables>,
     /// The state that decisions refer to, if tables are kept, unless others may have changed something since.
     current: Option<Generation>,
+    /// Rules of iptables that were added while tables were kept, and whose handles are not known yet.
+    added: Vec<(ChainId, IptablesRule)>,
+}
+
+impl Drop for NftConnection {
+    fn drop(&mut self) {
+        self.find_added();
+    }
 }
 
 impl KeptTables {
@@ -52,7 +60,7 @@ impl NftConnection {
     /// Opens nothing yet.
     pub(crate) fn new(scope: NetnsScope) -> Self {
         let handles = RuleHandles::new(&scope);
-        Self { scope, socket: None, handles, kept: None, current: None }
+        Self { scope, socket: None, handles, kept: None, current: None, added: Vec::new() }
     }
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes, unless they change all the time.
@@ -208,6 +216,24 @@ impl NftConnection {
         }
         self.expire();
         done.map(|()| made)
+    }
+
+    /// Finds the handle of a rule that was added at the end, when nobody waits for it.
+    pub(crate) fn find_later(&mut self, chain: &ChainId, rule: &IptablesRule) {
+        self.added.push((chain.clone(), rule.clone()));
+    }
+
+    fn find_added(&mut self) {
+        for (chain, rule) in std::mem::take(&mut self.added) {
+            match self.table(&chain.table) {
+                Ok(Some(table)) => {
+                    let handle = table.index(&chain).and_then(|index| index.only_handle(&rule));
+                    handle.into_iter().for_each(|handle| self.handles.keep(&chain, &text(&rule), handle));
+                }
+                Ok(None) => return,
+                Err(cause) => return log::debug!("the handles of new rules are not remembered: {cause}"),
+            }
+        }
     }
 
     /// Lets no other of these plugins compete, after others have changed something in between.

@@ -10,7 +10,6 @@
 //! The links are kept from the first listing of a long chain on; a host with a few containers has none. They go with the
 //! last record of the namespace.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 use cni_core::error::Failure;
 use cni_core::names::hash_hex;
 use cni_files::{FileError, PrivateDirectory, RUN_DIRECTORY};
+use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::ChainId;
 
 use super::snapshots::LONG;
@@ -42,9 +42,9 @@ pub(crate) struct RuleHandles {
     own: LinkDirectory,
     /// Handles are remembered for other processes, and not looked up: kept tables answer without them.
     is_write_only: bool,
-    /// The handles for other processes, by their links. They are written at the end, since nobody waits for them, and only where there
-    /// is a link still: a DEL may have removed the rule by then.
-    later: BTreeMap<PathBuf, u64>,
+    /// The handles for other processes. They are written at the end, since nobody waits for them, and only where there is a link still: a
+    /// DEL may have removed the rule by then.
+    later: Vec<(ChainId, String, u64)>,
 }
 
 /// The directory of a namespace.
@@ -70,7 +70,7 @@ impl RuleHandles {
             root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY),
             own,
             is_write_only: false,
-            later: BTreeMap::new(),
+            later: Vec::new(),
         }
     }
 
@@ -86,7 +86,13 @@ impl RuleHandles {
     }
 
     fn write_later(&mut self) {
-        for (link, handle) in std::mem::take(&mut self.later) {
+        let later = std::mem::take(&mut self.later);
+        if later.is_empty() {
+            return;
+        }
+        let Some(directory) = self.directory() else { return };
+        for (chain, rule, handle) in later {
+            let link = directory.path().join(name(&chain, &rule));
             match fs::remove_file(&link) {
                 Ok(()) => write(&link, handle),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -115,19 +121,16 @@ impl RuleHandles {
 
     /// Remembers the handle of a rule that has no copy.
     pub(crate) fn keep(&mut self, chain: &ChainId, rule: &str, handle: u64) {
-        match self.link(chain, rule) {
-            Some(link) if self.is_write_only => {
-                self.later.insert(link, handle);
-            }
-            Some(link) => write(&link, handle),
-            None => {}
+        if self.is_write_only {
+            self.later.push((chain.clone(), rule.to_owned(), handle));
+        } else if let Some(link) = self.link(chain, rule) {
+            write(&link, handle);
         }
     }
 
     /// Removes what is remembered of a rule.
     pub(crate) fn forget(&mut self, chain: &ChainId, rule: &str) {
         if let Some(link) = self.link(chain, rule) {
-            self.later.remove(&link);
             unless_failed(cni_files::remove(&link));
         }
     }
@@ -153,10 +156,7 @@ impl RuleHandles {
     }
 
     fn link(&mut self, chain: &ChainId, rule: &str) -> Option<PathBuf> {
-        let directory = self.directory()?;
-        let mut name = hash_hex(&format!("{chain} {rule}"));
-        name.truncate(DIGITS);
-        Some(directory.path().join(name))
+        Some(self.directory()?.path().join(name(chain, rule)))
     }
 
     /// The directory of the namespace, if any namespace has one.
@@ -184,6 +184,18 @@ impl Drop for RuleHandles {
     fn drop(&mut self) {
         self.write_later();
     }
+}
+
+/// The text by which the handle of a rule of iptables is remembered.
+pub(crate) fn text(rule: &IptablesRule) -> String {
+    rule.canonical().specification()
+}
+
+/// The name of the link of a rule.
+fn name(chain: &ChainId, rule: &str) -> String {
+    let mut name = hash_hex(&format!("{chain} {rule}"));
+    name.truncate(DIGITS);
+    name
 }
 
 fn write(link: &Path, handle: u64) {
@@ -222,7 +234,7 @@ mod tests {
 
     fn handles(root: &Path) -> RuleHandles {
         let root = PrivateDirectory::new(root.join("records")).below(DIRECTORY);
-        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false, later: BTreeMap::new() }
+        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false, later: Vec::new() }
     }
 
     fn chain(name: &'static str) -> ChainId {

@@ -285,6 +285,11 @@ impl RuleIndex {
         self.copies.get(start..end).unwrap_or_default()
     }
 
+    /// The handle of a rule that has one copy.
+    pub(crate) fn only_handle(&self, rule: &IptablesRule) -> Option<u64> {
+        if let [copy] = self.copies_of(&rule.canonical()) { Some(copy.handle) } else { None }
+    }
+
     /// The number of rules.
     pub(crate) const fn length(&self) -> usize {
         self.length

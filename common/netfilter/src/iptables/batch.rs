@@ -35,6 +35,16 @@ impl BatchLine {
         }
     }
 
+    /// The rule that the line adds.
+    pub const fn added_rule(&self) -> Option<&IptablesRule> {
+        match self {
+            Self::Insert(rule) | Self::Append(rule) => Some(rule),
+            Self::Require(_) | Self::Delete(_) | Self::CreateChain(_) | Self::EmptyChain(_) | Self::DeleteChain(_) => {
+                None
+            }
+        }
+    }
+
     /// The chain that the line makes or empties.
     pub const fn filled_chain(&self) -> Option<&ChainName> {
         match self {

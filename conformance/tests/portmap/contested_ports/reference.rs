@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cni_conformance::reference;
-use cni_conformance::{PortMapping, Runtime};
+use cni_conformance::{Invocation, PortMapping, Runtime, Verb, result_cache};
 
 use crate::portmap::contested_ports::{ContestedHost, Engine, PORT, PublishedContainer, SERVICE};
 
@@ -103,6 +103,17 @@ impl ContestedHost {
         }
     }
 
+    /// Removes all rules.
+    fn flush(&self) {
+        let lines = match self.engine {
+            Engine::Nftables => &["nft flush ruleset"][..],
+            Engine::IptablesNft | Engine::IptablesLegacy => {
+                &["iptables -F", "iptables -t nat -F", "ip6tables -F", "ip6tables -t nat -F"]
+            }
+        };
+        lines.iter().for_each(|line| drop(self.sandbox.sh(line)));
+    }
+
     fn without_portmap(&self) -> Runtime<'_> {
         let mut list = self.list.clone();
         list["plugins"].as_array_mut().expect("plugins").retain(|plugin| plugin["type"] != "portmap");
@@ -170,5 +181,35 @@ fn a_container_that_the_reference_has_added_again_keeps_its_port() {
         machine.leads_to(&newer);
         machine.del(&newer);
         assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}");
+    }
+}
+
+/// Only the first repair records the ports of a container that the reference has made.
+#[test]
+fn the_older_one_keeps_the_port_however_often_all_rules_are_flushed_and_repaired() {
+    let Some(reference) = reference::find("repairs of the port of the reference's container") else { return };
+    for engine in Engine::ALL {
+        for history in [[Reference, Ours], [Reference, Reference], [Ours, Reference]] {
+            let machine = ContestedHost::new(engine);
+            let [mut old, mut new] =
+                ["old", "new"].map(|name| machine.published(name, &PortMapping::twins(PORT, SERVICE)));
+            eprintln!("{engine:?}: {history:?}");
+            for (published, by) in [&mut old, &mut new].into_iter().zip(history) {
+                machine.add_by(by, published, &reference.folder);
+                result_cache::store(&machine.list, &published.attachment);
+            }
+            for _ in 0..2 {
+                machine.flush();
+                Invocation::new(&machine.sandbox, "cni-plugins", Verb::Add)
+                    .arguments(&["repair"])
+                    .run()
+                    .expect_success();
+                machine.leads_to(&old);
+            }
+            machine.del(&old);
+            machine.leads_to(&new);
+            machine.del(&new);
+            assert_eq!((machine.entries(), machine.records().as_str()), (vec![], ""), "{engine:?}: {history:?}");
+        }
     }
 }

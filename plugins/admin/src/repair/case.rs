@@ -15,7 +15,7 @@ use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host;
-use cni_plugin::missing::MissingPart;
+use cni_plugin::missing::{MissingPart, MissingRecords};
 use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
@@ -46,6 +46,16 @@ pub struct Missing {
 impl Missing {
     fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.failures.is_empty()
+    }
+
+    /// Whether nothing but rules of iptables is missing, and tracked connections may have to be forgotten.
+    pub fn is_only_rules(&self) -> bool {
+        let are_rules = |(_, part): &(_, MissingPart)| {
+            let mut rest = part.plan.without_rules();
+            rest.take_flows();
+            rest.steps().is_empty()
+        };
+        self.failures.is_empty() && self.parts.iter().all(are_rules)
     }
 
     /// The outcome when nothing is put back.
@@ -124,7 +134,7 @@ impl<'a> Case<'a> {
     /// As [`Case::find`], and when the locks do not become free.
     pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         self.find(host)?;
-        self.lock(host)?;
+        self.lock(true, host)?;
         self.find_under_lock(host)
     }
 
@@ -143,19 +153,20 @@ impl<'a> Case<'a> {
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
 
-    /// Takes the locks of the attachment and its network, which `host` keeps for this process. Looks at the attachment before it waits
-    /// for them, since a plugin that works on it may hold them for a long time.
+    /// Takes the locks of the attachment and, unless `host` has it, of its network, which `host` keeps for this process. Looks at the
+    /// attachment before it waits for them, since a plugin that works on it may hold them for a long time.
     ///
     /// # Errors
     /// When they do not become free, and as [`Case::find`].
-    pub fn lock(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+    pub fn lock(&self, is_first_of_network: bool, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+        let begin = if is_first_of_network { exclusion::begin_repair } else { exclusion::begin_removal };
         host.set_waiting(false);
-        let taken = exclusion::begin_repair(&self.cached.at, host);
+        let taken = begin(&self.cached.at, host);
         host.set_waiting(true);
         if taken.is_err() {
             self.enter(host)?;
             self.require_unchanged(host)?;
-            exclusion::begin_repair(&self.cached.at, host)?;
+            begin(&self.cached.at, host)?;
         }
         Ok(())
     }
@@ -170,6 +181,25 @@ impl<'a> Case<'a> {
             }
         }
         missing
+    }
+
+    /// What some plugins have not recorded of an attachment whose namespace is entered and whose rules are there; `is_next` as for
+    /// [`Plugin::find_missing_records`].
+    ///
+    /// # Errors
+    /// Those of the first plugin that cannot tell.
+    pub fn find_missing_records(
+        &self,
+        is_meant: impl Fn(&str) -> bool,
+        is_next: &dyn Fn(&Attachment) -> bool,
+        host: &mut dyn Host,
+    ) -> Result<Vec<MissingRecords>, Error> {
+        let ours = std::iter::once(&self.first).chain(&self.rest).filter(|one| is_meant(one.plugin.kind()));
+        let mut all = ours
+            .map(|Ours { plugin, request }| plugin.find_missing_records(request, is_next, host))
+            .collect::<Result<Vec<_>, _>>()?;
+        all.retain(|one| !one.plan.steps().is_empty());
+        Ok(all)
     }
 
     fn require_unchanged(&self, host: &mut dyn Host) -> Result<(), RepairOutcome> {

@@ -3,15 +3,18 @@
 //! For every change of a table the kernel checks all of it, so to put back the rules of one container after the other takes a
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use cni_core::error::Error;
+use cni_core::names::Attachment;
 use cni_linux::host::LinuxHost;
 use cni_linux::nftables::KeptTables;
 use cni_model::plan::Plan;
 use cni_netfilter::flows::StaleFlows;
+use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
@@ -21,10 +24,13 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{TABLES, share_of};
+use crate::work_share::{LEAST_SHARE, TABLES, threads};
 
-/// So many attachments are repaired together: ADD, DEL and GC may have to wait for the last of them.
-pub const MOST: usize = 512;
+/// So many attachments are locked together: ADD, DEL and GC may have to wait for the last of them.
+pub const MOST: usize = 3 * JOINED;
+
+/// The rules of so many attachments are put back in one change of each table.
+const JOINED: usize = 512;
 
 /// Once an attachment lacks something, this many of the next ones are locked and looked at together.
 const AT_ONCE: usize = 128;
@@ -39,36 +45,51 @@ pub struct SharedTools<'a> {
     pub tables: &'a KeptTables,
 }
 
-/// Repairs attachments that nothing of ours works on meanwhile, and tells the outcome for each.
+/// Repairs a part of some attachments, which nothing of ours works on meanwhile, and tells the outcome for each of the part. Where nothing
+/// but rules is missing, what is left to be done is done while the rules of the next are made.
+///
+/// The locks of ports and addresses come after those of all attachments: a DEL has the lock of its attachment when it waits for a port. So
+/// where any may have been taken, all locks are given back before others are.
 pub fn repair_together(
-    attachments: &[(Cached, &CacheFile)],
+    all: &[(Cached, &CacheFile)],
+    part: Range<usize>,
     tools: SharedTools<'_>,
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
-    let found = find_all(attachments, tools, host);
-    let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
-    if joined == Joined::Refused && attachments.len() > FEW {
-        let few = |few| {
-            // Gives back the locks.
-            host.end_request();
-            repair_together(few, tools, host)
-        };
-        return attachments.chunks(FEW).flat_map(few).collect();
-    }
-    let mut flows = Vec::new();
-    let finish = |found: Result<(Case<'_>, Missing), RepairOutcome>| {
-        found.map_or_else(|outcome| outcome, |(case, missing)| finish(&case, missing, joined, &mut flows, host))
-    };
-    let tables = tools.tables;
-    let outcomes = thread::scope(|scope| {
-        // Others follow, which are looked at next.
-        if joined == Joined::Made && attachments.len() == MOST {
-            scope.spawn(|| tables.read_ahead(TABLES));
+    let (mut outcomes, mut before) = (Vec::with_capacity(part.len()), None::<JoinedGroup<'_>>);
+    for start in part.clone().step_by(JOINED) {
+        let group = start..part.end.min(start + JOINED);
+        let found = find_all(&all[group.clone()], before.as_ref(), tools, host);
+        let (joined, settled) = thread::scope(|scope| {
+            let settled = before.as_ref().map(|before| scope.spawn(|| before.settle(1, tools.tables)));
+            let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
+            (joined, settled.map(joined_thread))
+        });
+        let mut is_more_done = false;
+        if let Some(before) = before.take() {
+            is_more_done = before.finish(settled.unwrap_or_default(), &mut outcomes, host);
         }
-        found.into_iter().map(finish).collect()
-    });
-    if !flows.is_empty() {
-        host.forget_flows(&flows);
+        if joined == Joined::Refused && group.len() > FEW {
+            for few in group.clone().step_by(FEW) {
+                host.end_request();
+                outcomes.extend(repair_together(all, few..group.end.min(few + FEW), tools, host));
+            }
+            host.end_request();
+            continue;
+        }
+        let has_more = joined != Joined::Made || found.iter().flatten().any(|(_, missing)| !missing.is_only_rules());
+        let group = JoinedGroup { found, joined, from: &all[group.start..] };
+        if has_more || is_more_done {
+            let settled = group.settle(threads(), tools.tables);
+            group.finish(settled, &mut outcomes, host);
+            host.end_request();
+        } else {
+            before = Some(group);
+        }
+    }
+    if let Some(last) = before {
+        let settled = last.settle(threads(), tools.tables);
+        last.finish(settled, &mut outcomes, host);
     }
     outcomes
 }
@@ -76,27 +97,83 @@ pub fn repair_together(
 /// An attachment with what is missing of it, or its outcome, if there is nothing to do.
 type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 
-/// What is missing of each. Where something is missing of one, it is expected of those that follow. Of a complete attachment nothing is
-/// kept, since nearly all are complete.
+/// An outcome with the connections that are stale by then; `None` for an attachment that has more to be done.
+type Settled = Option<(RepairOutcome, Vec<StaleFlows>)>;
+
+/// Attachments whose rules were made together.
+struct JoinedGroup<'a> {
+    found: Vec<Found<'a>>,
+    joined: Joined,
+    /// They, and those that are repaired after them.
+    from: &'a [(Cached, &'a CacheFile)],
+}
+
+impl JoinedGroup<'_> {
+    /// The outcomes of those of which nothing is left to be done but to see that they are still there.
+    fn settle(&self, threads: usize, tables: &KeptTables) -> Vec<Settled> {
+        if self.joined != Joined::Made {
+            return Vec::new();
+        }
+        by_threads(threads, self.found.iter().collect(), tables, |found, host| {
+            let (case, missing) = found.as_ref().ok()?;
+            settle(case, missing, host)
+        })
+    }
+
+    /// Does what is left to be done, and adds the outcome for each. Returns whether that was more than to see that they are still there.
+    fn finish(self, settled: Vec<Settled>, outcomes: &mut Vec<RepairOutcome>, host: &mut LinuxHost) -> bool {
+        let Self { found, joined, from } = self;
+        let (mut flows, mut is_more_done) = (Vec::new(), false);
+        let settled = settled.into_iter().chain(std::iter::repeat_with(|| None));
+        for (at, (found, settled)) in found.into_iter().zip(settled).enumerate() {
+            outcomes.push(match (settled, found) {
+                (Some((outcome, stale)), _) => {
+                    flows.extend(stale);
+                    outcome
+                }
+                (None, Ok((case, missing))) => {
+                    is_more_done = true;
+                    finish(&case, missing, joined, &from[at + 1..], &mut flows, host)
+                }
+                (None, Err(outcome)) => outcome,
+            });
+        }
+        if !flows.is_empty() {
+            host.forget_flows(&flows);
+        }
+        is_more_done
+    }
+}
+
+/// What is missing of each. Where something is missing of one, also of the last one before them, it is expected of those that follow. Of
+/// a complete attachment nothing is kept, since nearly all are complete.
 fn find_all<'a>(
     attachments: &'a [(Cached, &CacheFile)],
+    before: Option<&JoinedGroup<'_>>,
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
-    while let Some((next, _)) = attachments[found.len()..].split_first() {
-        let is_expected = found.last().is_some_and(Result::is_ok);
+    let mut is_expected = before.is_some_and(|before| before.found.last().is_some_and(Result::is_ok));
+    thread::scope(|scope| {
         if is_expected {
-            let following = attachments[found.len()..].iter().take(AT_ONCE);
-            found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
-        } else {
-            let (cached, file) = next;
-            found.push(Case::new(cached, file, tools.calls).and_then(|case| {
-                let missing = case.find_locked(host)?;
-                Ok((case, missing))
-            }));
+            scope.spawn(|| tools.tables.read_ahead(TABLES));
+            scope.spawn(|| tools.tables.read_ahead(TABLES.into_iter().rev()));
         }
-    }
+        while let Some((next, _)) = attachments[found.len()..].split_first() {
+            if is_expected {
+                let following = attachments[found.len()..].iter().take(AT_ONCE);
+                found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
+            } else {
+                let (cached, file) = next;
+                found.push(Case::new(cached, file, tools.calls).and_then(|case| {
+                    let missing = case.find_locked(host)?;
+                    Ok((case, missing))
+                }));
+            }
+            is_expected = found.last().is_some_and(Result::is_ok);
+        }
+    });
     found
 }
 
@@ -106,44 +183,84 @@ fn find_expected<'a>(
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
-    let locked = attachments.map(|(cached, file)| {
-        let case = Case::new(cached, file, tools.calls)?;
-        case.lock(host)?;
+    let cases = by_threads(threads(), attachments.collect(), tools.tables, |(cached, file), _| {
+        Case::new(cached, file, tools.calls)
+    });
+    let mut networks = Vec::new();
+    let locked = cases.into_iter().map(|case| {
+        let case = case?;
+        let network = &case.cached().at.network;
+        case.lock(!networks.contains(network), host)?;
+        if networks.last() != Some(network) {
+            networks.push(network.clone());
+        }
         Ok(case)
     });
-    let mut locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
-    let rest = locked.split_off(share_of(locked.len()).min(locked.len()));
-    let tables = tools.tables;
-    thread::scope(|scope| {
-        let mut rest = rest.into_iter().peekable();
-        let mut threads = Vec::new();
-        while rest.peek().is_some() {
-            let part: Vec<_> = rest.by_ref().take(locked.len()).collect();
-            threads.push(scope.spawn(move || find_by_thread(part, tables)));
-        }
-        let mut found: Vec<Found<'a>> = locked.into_iter().map(|case| find_one(case, host)).collect();
-        for thread in threads {
-            found.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        found
+    let locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
+    by_threads(threads(), locked, tools.tables, |case, host| {
+        let case = case?;
+        let missing = case.find_under_lock(host.serving(&case))?;
+        Ok((case, missing))
     })
 }
 
-/// The part of a thread: its host takes no locks, since the process has them, and has its own sockets.
-fn find_by_thread<'a>(part: Vec<Result<Case<'a>, RepairOutcome>>, tables: &KeptTables) -> Vec<Found<'a>> {
-    let mut host: Option<LinuxHost> = None;
-    let find = |case: Result<Case<'a>, RepairOutcome>| {
-        let case = case?;
-        let host = host.get_or_insert_with(|| LinuxHost::new(case.request()).with_kept_tables(tables.clone()));
-        find_one(Ok(case), host)
-    };
-    part.into_iter().map(find).collect()
+fn settle(case: &Case<'_>, found: &Missing, host: &mut ThreadHost<'_>) -> Settled {
+    if !found.is_only_rules() || !found.parts.iter().all(|(_, part)| Joined::Made.has(part)) {
+        return None;
+    }
+    let flows = found.parts.iter().flat_map(|(_, part)| part.plan.clone().take_flows()).collect();
+    let host = host.serving(case);
+    case.enter(host).ok()?;
+    let is_repaired = |kind: &str| found.parts.iter().any(|(plugin, _)| *plugin == kind);
+    let is_recorded = case.find_missing_records(is_repaired, &|_| false, host).is_ok_and(|missing| missing.is_empty());
+    let stays = is_recorded && matches!(case.lost(host), Ok(None));
+    let named = found.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
+    stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
 }
 
-fn find_one<'a>(case: Result<Case<'a>, RepairOutcome>, host: &mut LinuxHost) -> Found<'a> {
-    let case = case?;
-    let missing = case.find_under_lock(host)?;
-    Ok((case, missing))
+/// Works on some items, with so many threads that each have a part of them.
+fn by_threads<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    tables: &KeptTables,
+    work: impl Fn(T, &mut ThreadHost<'_>) -> R + Sync,
+) -> Vec<R> {
+    let (share, work) = (items.len().div_ceil(threads).max(LEAST_SHARE), &work);
+    thread::scope(|scope| {
+        let (mut rest, mut threads) = (items.into_iter().peekable(), Vec::new());
+        while rest.peek().is_some() {
+            let part: Vec<T> = rest.by_ref().take(share).collect();
+            threads.push(scope.spawn(move || {
+                let mut host = ThreadHost { tables, host: None };
+                part.into_iter().map(|item| work(item, &mut host)).collect::<Vec<R>>()
+            }));
+        }
+        threads.into_iter().flat_map(joined_thread).collect()
+    })
+}
+
+/// What a thread returns; a panic goes on.
+fn joined_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The host of a thread. It takes no locks, since the process has them, and has its own sockets.
+struct ThreadHost<'a> {
+    tables: &'a KeptTables,
+    host: Option<LinuxHost>,
+}
+
+impl ThreadHost<'_> {
+    /// The host for an attachment. What is decided from the state of the tables at its first question is decided again before they are
+    /// changed.
+    fn serving(&mut self, case: &Case<'_>) -> &mut LinuxHost {
+        if let Some(host) = &mut self.host {
+            host.begin_request(case.request());
+        }
+        self.host.get_or_insert_with(|| {
+            LinuxHost::new(case.request()).with_kept_tables(self.tables.clone()).with_one_state()
+        })
+    }
 }
 
 /// Whether the rules of all are there already.
@@ -204,11 +321,12 @@ fn left_of(found: Missing, case: &Case<'_>, joined: Joined, host: &mut LinuxHost
 /// Does for an attachment what is left to do. A failure does not stop the rest. If the attachment is being deleted in the
 /// meantime, by plugins that do not know of the lock or have waited for it too long, everything is undone, and what their DEL
 /// could not remove because of it goes too: a chain that it had emptied has led somewhere again. That something of such an
-/// attachment was not found is no failure. The connections that are stale by then are added to `flows`.
+/// attachment was not found is no failure. What was put back is recorded. The connections that are stale by then are added to `flows`.
 fn finish(
     case: &Case<'_>,
     found: Missing,
     joined: Joined,
+    next: &[(Cached, &CacheFile)],
     flows: &mut Vec<StaleFlows>,
     host: &mut LinuxHost,
 ) -> RepairOutcome {
@@ -246,7 +364,36 @@ fn finish(
             failures.push(error);
         }
     }
+    if let Err(error) = record(case, &repaired, next, host) {
+        failures.push(error);
+    }
     with_failures(failures, repaired, RepairOutcome::Repaired)
+}
+
+/// Records what the plugins of these parts have not recorded of an attachment. What another process works on is left to the next repair:
+/// two that wait for locks that both have would wait for long.
+fn record(
+    case: &Case<'_>,
+    repaired: &[NamedPart],
+    next: &[(Cached, &CacheFile)],
+    host: &mut LinuxHost,
+) -> Result<(), Error> {
+    let is_meant = |kind: &str| repaired.iter().any(|named| named.plugin == kind);
+    let is_next = |at: &Attachment| next.iter().any(|(cached, _)| cached.at == *at);
+    let missing = case.find_missing_records(is_meant, &is_next, host)?;
+    host.set_waiting(false);
+    let locked = missing.iter().flat_map(|one| &one.locks).try_for_each(|lock| host.lock(lock));
+    host.set_waiting(true);
+    if let Err(error) = locked {
+        log::info!("something of container {} is not recorded: {}", case.cached().at.container, error.in_full());
+        return Ok(());
+    }
+    if !missing.is_empty() {
+        for one in case.find_missing_records(is_meant, &is_next, host)? {
+            (host as &mut dyn Host).carry_out(&one.plan)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the rules of these plugins, unless the attachment has an interface: then they are its own.

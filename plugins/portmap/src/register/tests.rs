@@ -119,11 +119,26 @@ fn what_is_restored_is_the_latest_and_what_is_there_stays() {
     let records = &mut FakeRecords::default();
     claim(records, "b", &web(), &[]);
     for _ in 0..2 {
-        let plan = register(records, "a", &[80]).restore(Some(&home("a")), &web()[..1]);
+        let plan = register(records, "a", &[80]).restore(Some(&home("a")), &web()[..1], &[]);
         carry_out(records, &plan);
         assert_eq!(rivals(records, "c", &web()[..1]), ["b tcp 0.0.0.0:80", "a tcp 0.0.0.0:80"]);
     }
-    assert_eq!(register(records, "b", &[80]).restore(Some(&home("b")), &web()), Plan::default());
+    assert_eq!(register(records, "b", &[80]).restore(Some(&home("b")), &web(), &[]), Plan::default());
+}
+
+#[test]
+fn what_is_restored_comes_before_those_whose_rules_come_later() {
+    let records = &mut FakeRecords::default();
+    ["b", "c", "d"].iter().for_each(|container| claim(records, container, &web()[..1], &[]));
+    for later in [["c", "d"], ["d", "b"]] {
+        let later = later.map(owner);
+        let plan = register(records, "a", &[80]).restore(Some(&home("a")), &web()[..1], &later);
+        carry_out(records, &plan);
+        let found = rivals(records, "z", &web()[..1]);
+        let places: Vec<&str> = found.iter().map(|rival| &rival[..1]).collect();
+        assert_eq!(places, ["b", "a", "c", "d"], "it keeps its place");
+    }
+    assert!(register(records, "a", &[80]).has_all(&web()[..1]) && !register(records, "a", &[80]).has_all(&web()));
 }
 
 #[test]

@@ -309,6 +309,69 @@ fn a_repair_puts_the_rules_back_in_their_order() {
     }
 }
 
+/// `a` is the reference's, so nothing is recorded of it, and `b` is newer.
+#[test]
+fn a_repair_records_a_container_of_the_reference_by_its_rules_or_by_those_that_are_next() {
+    for keys in BACKENDS {
+        for (is_there, is_next, want) in
+            [(true, false, ["a", "b"]), (false, true, ["a", "b"]), (false, false, ["b", "a"])]
+        {
+            let machine = &mut inhabited(&["a", "b"]);
+            let [a, b] = ["a", "b"].map(|name| container(name, keys, TCP_8080));
+            a.add(machine).expect("added");
+            machine.records.clear();
+            b.add(machine).expect("added");
+            if !is_there {
+                flush(machine);
+            }
+            let next = |at: &Attachment| is_next && at.container.as_str() == "b";
+            lifecycle::repair_before(&Portmap, machine, &a.0, &next);
+            assert!(
+                machine.records.lines().iter().any(|line| line.contains(" a eth0")),
+                "{:?}",
+                machine.records.lines()
+            );
+            for again in [&b, &a, &b] {
+                flush(machine);
+                for one in [again, &a, &b] {
+                    lifecycle::repair(&Portmap, machine, &one.0);
+                }
+                let found = Family::ALL.map(|family| order(machine, family));
+                assert_eq!(found, [want; 2], "{keys}: {is_there} {is_next}");
+            }
+            [a, b].iter().for_each(|one| one.del(machine).expect("removed"));
+            assert!(machine.records.is_empty(), "{:?}", machine.records.lines());
+        }
+    }
+}
+
+/// Only a family that both publish shows which of them has a port.
+#[test]
+fn a_container_of_one_family_is_recorded_by_the_rules_of_that() {
+    for keys in BACKENDS {
+        let machine = &mut inhabited(&["a", "b"]);
+        let a = Caller::new("a", keys, TCP_8080, &["10.88.0.5/24"]);
+        let b = container("b", keys, TCP_8080);
+        a.add(machine).expect("added");
+        machine.records.clear();
+        b.add(machine).expect("added");
+        lifecycle::repair(&Portmap, machine, &a.0);
+        flush(machine);
+        for one in [&b, &a] {
+            lifecycle::repair(&Portmap, machine, &one.0);
+        }
+        assert_eq!(
+            (order(machine, Family::V4), order(machine, Family::V6)),
+            (vec!["a".into(), "b".into()], vec!["b".into()])
+        );
+    }
+}
+
+fn flush(machine: &mut FakeHost) {
+    machine.netfilter.iptables = FakeIptables::new();
+    machine.netfilter.nftables = FakeNftables::new();
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(usize),

@@ -4,10 +4,9 @@ use std::net::IpAddr;
 
 use cni_core::family::Family;
 use cni_netfilter::nftables::Equality;
-use netlink_packet_core::DefaultNla;
-use netlink_packet_netfilter::nftables::{ExpressionAttribute, Expressions, ListAttribute};
+use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
 
-use crate::nftables::instruction::{Header, Instruction, Meta, be32};
+use crate::nftables::instruction::{Header, Instruction, Meta, be32, expression};
 
 /// `NFT_META_NFTRACE`.
 const NFTRACE: u32 = 12;
@@ -30,15 +29,11 @@ pub struct Mark {
 impl Mark {
     /// The expressions of the rule that marks such packets.
     pub fn expressions(&self) -> Vec<ListAttribute<ExpressionAttribute>> {
-        let mut all: Vec<(String, Vec<DefaultNla>)> = Vec::new();
-        for instruction in self.conditions() {
-            let (name, attributes) = instruction.encode();
-            all.push((name.to_owned(), attributes));
-        }
-        let (name, attributes) = Instruction::Load { register: 1, data: vec![1] }.encode();
-        all.push((name.to_owned(), attributes));
+        let conditions = self.conditions();
+        let mut all: Vec<_> = conditions.iter().map(Instruction::encode).collect();
+        all.push(Instruction::Load { register: 1, data: vec![1] }.encode());
         // NFTA_META_KEY and NFTA_META_SREG.
-        all.push(("meta".to_owned(), vec![be32(2, NFTRACE), be32(3, 1)]));
+        all.push(("meta", vec![be32(2, NFTRACE), be32(3, 1)]));
         all.into_iter().map(expression).collect()
     }
 
@@ -64,12 +59,7 @@ impl Mark {
 
 /// The expression of a rule that matches every packet and does nothing: it loads a number that nobody reads.
 pub fn nothing() -> Vec<ListAttribute<ExpressionAttribute>> {
-    let (name, attributes) = Instruction::Load { register: 1, data: vec![1] }.encode();
-    vec![expression((name.to_owned(), attributes))]
-}
-
-fn expression((expression_type, attributes): (String, Vec<DefaultNla>)) -> ListAttribute<ExpressionAttribute> {
-    Expressions::Other { expression_type, attributes }.into()
+    vec![expression(Instruction::Load { register: 1, data: vec![1] }.encode())]
 }
 
 fn is(bytes: Vec<u8>) -> Instruction {

@@ -3,9 +3,9 @@
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::IptablesRule;
-use netlink_packet_core::DefaultNla;
-use netlink_packet_netfilter::nftables::{ExpressionAttribute, Expressions, ListAttribute};
+use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
 
+use super::instruction;
 use super::listing::RawRule;
 
 #[cfg(any(test, feature = "fuzz"))]
@@ -33,6 +33,5 @@ pub fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Nu
 
 /// One part of a rule in the message that adds the rule.
 pub fn expression(part: &RulePart) -> ListAttribute<ExpressionAttribute> {
-    let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
-    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+    instruction::expression(part.encode())
 }

@@ -6,7 +6,7 @@ use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftName, Policy, TableId};
 
 use crate::nftables::connection::NftConnection;
-use crate::nftables::handles::FEW;
+use crate::nftables::handles::{FEW, text};
 use cni_kernel::netlink::Cause;
 use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
@@ -105,11 +105,6 @@ pub(super) fn partly_numbered(
     let decoded = listed.into_iter().enumerate().filter_map(|(place, rule)| Some((place, rule?)));
     let rules: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();
     Ok(PartialListing { length, rules: rules.ok_or_else(unknown)? })
-}
-
-/// The text by which the handle of a rule is remembered.
-pub(super) fn text(rule: &IptablesRule) -> String {
-    rule.canonical().specification()
 }
 
 pub(super) fn unreadable(id: &ChainId, cause: &Cause) -> String {

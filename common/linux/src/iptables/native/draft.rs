@@ -1,6 +1,9 @@
 //! Translates the lines of a batch into netlink messages, if what exists allows it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::panic::resume_unwind;
+use std::thread;
+use std::vec::IntoIter;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -36,6 +39,10 @@ pub(super) struct MessageDraft<'a> {
     lines: &'a [BatchLine],
     /// The chains that the batch makes or empties.
     filled: HashSet<&'a ChainName>,
+    /// The rules that the batch requires or deletes, by their chains.
+    wanted: HashMap<&'a ChainName, Vec<&'a IptablesRule>>,
+    /// The messages that add rules, in the order of the lines, from the first that is needed on: many batches fail before.
+    additions: Option<IntoIter<Result<PackedMessage, String>>>,
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
@@ -77,12 +84,18 @@ impl<'a> MessageDraft<'a> {
     pub(super) fn new(connection: &'a mut NftConnection, batch: &'a Batch) -> Result<Self, NoMessages> {
         let Batch { family, table, ops } = batch;
         let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
+        let mut wanted: HashMap<&ChainName, Vec<&IptablesRule>> = HashMap::new();
+        for rule in ops.iter().filter_map(BatchLine::existing_rule) {
+            wanted.entry(&rule.chain).or_default().push(rule);
+        }
         let mut draft = Self {
             family: *family,
             table: *table,
             connection,
             lines: ops,
             filled: ops.iter().filter_map(BatchLine::filled_chain).collect(),
+            wanted,
+            additions: None,
             seen,
             builtin,
             foundation: Vec::new(),
@@ -158,10 +171,10 @@ impl<'a> MessageDraft<'a> {
     /// The known rules of a chain.
     fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
         let id = self.id(chain)?;
-        let Self { family, lines, filled, seen, .. } = self;
+        let Self { family, wanted, filled, seen, .. } = self;
         let new = || {
-            let wanted = lines.iter().filter_map(BatchLine::existing_rule).filter(|rule| rule.chain == *chain);
-            ChainView::new(*family, chain.clone(), id, wanted.cloned().collect(), filled.contains(chain))
+            let wanted = wanted.get(chain).into_iter().flatten().map(|rule| (*rule).clone());
+            ChainView::new(*family, chain.clone(), id, wanted.collect(), filled.contains(chain))
         };
         Ok(seen.entry(chain.clone()).or_insert_with(new))
     }
@@ -220,15 +233,49 @@ impl<'a> MessageDraft<'a> {
         let Self { connection, seen, changes, .. } = self;
         let is_remembered = seen.get_mut(&rule.chain).is_some_and(|view| view.add(connection, rule, changes.len()));
         let flags = if is_remembered { flags | NLM_F_ECHO } else { flags };
-        // In the order in which it comes back, so that it is the rule that it was asked for to be.
-        let rule = rule.canonical();
-        let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));
-        let parts = encode(self.family, &rule).ok_or_else(unknown)?;
-        let mut attributes = message::stands_in(&self.id(&rule.chain)?);
-        attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
-        let compat = [be32(1, protocol_number(&rule)), be32(2, 0)];
-        attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
-        self.push(NfTablesMessage::NewRule(RuleMessage { attributes }), flags);
+        let (family, table, lines) = (self.family, self.table, self.lines);
+        let additions = self.additions.get_or_insert_with(|| additions(family, table, lines).into_iter());
+        let message =
+            additions.next().ok_or_else(|| NoMessages::Fallback(format!("rule {rule} is no line of the batch")))?;
+        self.changes.push((message.map_err(NoMessages::Fallback)?, flags));
         Ok(())
     }
+}
+
+/// A batch of more lines, one of a repair of many containers, is encoded by two threads.
+const LINES_OF_THREAD: usize = 2048;
+
+/// The messages that add the rules of some lines, in their order.
+fn additions(family: Family, table: IptablesTable, lines: &[BatchLine]) -> Vec<Result<PackedMessage, String>> {
+    let encode = |lines: &[BatchLine]| -> Vec<Result<PackedMessage, String>> {
+        lines.iter().filter_map(BatchLine::added_rule).map(|rule| addition(family, table, rule)).collect()
+    };
+    if lines.len() <= LINES_OF_THREAD {
+        return encode(lines);
+    }
+    let (first, second) = lines.split_at(lines.len() / 2);
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, || encode(second));
+        let mut encoded = encode(first);
+        encoded.extend(match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(error) => {
+                log::debug!("no second thread encodes rules: {error}");
+                encode(second)
+            }
+        });
+        encoded
+    })
+}
+
+/// The message that adds a rule, in the order in which it comes back, so that it is the rule that it was asked for to be.
+fn addition(family: Family, table: IptablesTable, rule: &IptablesRule) -> Result<PackedMessage, String> {
+    let rule = rule.canonical();
+    let parts = encode(family, &rule).ok_or_else(|| format!("rule {rule} is of an unknown kind"))?;
+    let mut attributes = message::stands_in(&chain_id(family, table, &rule.chain)?);
+    attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
+    let compat = [be32(1, protocol_number(&rule)), be32(2, 0)];
+    attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
+    let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
+    Ok(request::message(TableFamily::from(family), inner).into())
 }

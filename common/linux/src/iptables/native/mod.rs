@@ -18,7 +18,8 @@ use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable, RulePlaces};
 use cni_netfilter::nftables::{ChainId, Generation};
 
 use crate::nftables::connection::NftConnection;
-use chain::{chain_id, is_builtin, numbered, partly_numbered, text};
+use crate::nftables::handles::text;
+use chain::{chain_id, is_builtin, numbered, partly_numbered};
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::nftables::xt::NumberedRule;
 use draft::{BatchMessages, MessageDraft, NoMessages};

@@ -7,9 +7,9 @@ use cni_core::names::ChainName;
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::ChainId;
 
-use super::chain::{partly_numbered, text};
+use super::chain::partly_numbered;
 use crate::nftables::connection::NftConnection;
-use crate::nftables::handles::FEW;
+use crate::nftables::handles::{FEW, text};
 use cni_kernel::nftables::xt::read_rule;
 
 /// The handles of the copies of each rule, in their order.
@@ -90,7 +90,8 @@ impl ChainView {
         if is_remembered {
             self.added.push((change, rule.clone()));
         }
-        is_remembered
+        // Where tables are kept, they will tell it at the end.
+        is_remembered && connection.handles().are_read()
     }
 
     /// Records that the batch deletes a rule.
@@ -101,8 +102,11 @@ impl ChainView {
     /// Takes note of the batch, which was carried out, and gave these handles to the rules that it added.
     pub(super) fn committed(&self, connection: &mut NftConnection, made: impl Fn(usize) -> Option<u64>) {
         self.deleted.iter().for_each(|(_, rule)| connection.handles().forget(&self.id, &text(rule)));
-        for (rule, handle) in self.added.iter().filter_map(|(change, rule)| Some((rule, made(*change)?))) {
-            connection.handles().keep(&self.id, &text(rule), handle);
+        for (change, rule) in &self.added {
+            match made(*change) {
+                Some(handle) => connection.handles().keep(&self.id, &text(rule), handle),
+                None => connection.find_later(&self.id, rule),
+            }
         }
     }
 }

@@ -81,12 +81,38 @@ fn a_contested_port_is_shown_with_both_containers() {
     let [first, second] = [0, 1].map(|at| found["attachments"][at]["container"].as_str().expect("a name").to_owned());
     let named = |container: &str| json!({"network": "nomad", "container": container});
     let (holder, waiting) = (named(&first), json!([named(&second)]));
-    let contested = json!([{"hostPort": 8080, "protocol": "tcp", "holder": holder, "waiting": waiting}]);
+    let contested =
+        json!([{"hostPort": 8080, "protocol": "tcp", "holder": holder, "holderIsDead": false, "waiting": waiting}]);
     assert_eq!(found["contestedPorts"], contested);
     let line = format!("host port 8080/tcp: container {first} has it, and {second} waits for it");
     assert_eq!(tool(&sandbox, &["list"]).stdout().lines().last(), Some(&line[..]));
     let doctor = tool(&sandbox, &["doctor"]);
     assert!(doctor.stdout().contains(&format!("note     ports: {line}")), "{doctor}");
+}
+
+/// Of the two that ask for a port the older one has died after the ADD of the other.
+#[test]
+fn a_port_that_a_dead_container_keeps_is_shown_until_gc_has_removed_its_rules() {
+    let sandbox = host();
+    let attached = ["first", "second"].map(|name| PublishedContainer::add(&sandbox, name, 8080));
+    let (found, _) = document(&sandbox, &["list"]);
+    let [first, second] = [0, 1].map(|at| found["attachments"][at]["container"].as_str().expect("a name").to_owned());
+    attached[0].container.remove();
+    let (found, code) = document(&sandbox, &["list"]);
+    let contested = &found["contestedPorts"][0];
+    assert_eq!((code, &contested["holderIsDead"]), (Some(FOUND), &json!(true)), "{found:#}");
+    let line = format!("host port 8080/tcp: container {first}, which is dead, has it, and {second} waits for it");
+    let text = format!("problem  ports: {line}\n         -> cni-plugins gc --remove\n");
+    for words in [&["doctor"][..], &["doctor", &second]] {
+        let doctor = tool(&sandbox, words);
+        assert!(doctor.stdout().contains(&text), "{doctor}");
+    }
+    let rules = || sandbox.sh("iptables -t nat -S CNI-HOSTPORT-DNAT");
+    assert!(rules().contains(&first), "{}", rules());
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    assert!(rules().contains(&second) && !rules().contains(&first), "{}", rules());
+    let (found, code) = document(&sandbox, &["list"]);
+    assert_eq!((code, &found["contestedPorts"]), (Some(0), &json!([])), "{found:#}");
 }
 
 #[test]

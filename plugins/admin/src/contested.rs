@@ -1,4 +1,5 @@
-//! Host ports that more than one container asks for: the oldest one has the port, and the others wait for its end.
+//! Host ports that more than one container asks for: the oldest one has the port, and the others wait for its end, even if it is dead,
+//! until somebody deletes it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,53 +11,77 @@ use serde_json::{Value, json};
 
 use crate::cache::PublishedPort;
 use crate::inventory::{Attached, Inventory};
+use crate::port_order::{PortOrder, has_portmap};
 
 /// A port of the host with the containers that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContestedPort<'a> {
     port: &'a PublishedPort,
     holder: &'a Attachment,
+    holder_is_dead: bool,
     waiting: Vec<&'a Attachment>,
 }
 
-/// The contested ports of the attachments of the cache that may live.
+/// An attachment that asks for a port.
+#[derive(Clone, Copy, Debug)]
+struct Claim<'a> {
+    at: &'a Attachment,
+    port: &'a PublishedPort,
+    is_dead: bool,
+}
+
+/// The contested ports of the attachments of the cache.
 pub fn find(found: &Inventory) -> Vec<ContestedPort<'_>> {
-    contested(
-        with_portmap(found).flat_map(|Attached { cached, .. }| cached.ports.iter().map(|port| (&cached.at, port))),
-    )
+    contested(claims(&found.attached), &found.port_order)
 }
 
 /// The attachments of the cache that may live, and whose ports portmap publishes.
 pub fn with_portmap(found: &Inventory) -> impl Iterator<Item = &Attached> {
-    let living = found.attached.iter().filter(|one| one.life != Life::Dead);
-    living.filter(|one| one.cached.plugins.iter().any(|plugin| plugin.kind == "portmap"))
+    found.attached.iter().filter(|one| has_portmap(&one.cached) && one.life != Life::Dead)
 }
 
-/// The container that has a port for which another one waits.
-pub fn holder<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPort) -> Option<&'a Attachment> {
-    find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port)).map(|one| one.holder)
+fn claims(attached: &[Attached]) -> impl Iterator<Item = Claim<'_>> {
+    attached.iter().filter(|one| has_portmap(&one.cached)).flat_map(|Attached { cached, life, .. }| {
+        // Port 0 is none.
+        let ports = cached.ports.iter().filter(|port| port.host_port != 0);
+        ports.map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
+    })
 }
 
-/// The oldest comes first.
-fn contested<'a>(mappings: impl Iterator<Item = (&'a Attachment, &'a PublishedPort)>) -> Vec<ContestedPort<'a>> {
+/// The port for which an attachment waits.
+pub fn waited_for<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPort) -> Option<ContestedPort<'a>> {
+    find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port))
+}
+
+/// Those of each port in the order of the records; where one that may live is not recorded, the oldest comes first, and those that are
+/// dead do not count.
+fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> Vec<ContestedPort<'a>> {
+    let mut by_port: BTreeMap<(u16, String), Vec<Claim<'a>>> = BTreeMap::new();
+    claims.for_each(|claim| by_port.entry((claim.port.host_port, protocol(claim.port))).or_default().push(claim));
     let mut ports: Vec<ContestedPort<'a>> = Vec::new();
-    let mut by_number: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    for (at, port) in mappings {
-        let same = by_number.entry(port.host_port).or_default();
-        match same.iter().copied().find(|place| overlap(ports[*place].port, port)) {
-            Some(place) => {
-                let one = &mut ports[place];
-                if one.holder.container != at.container && !one.waiting.contains(&at) {
+    for ((number, _), mut claims) in by_port {
+        let order = order.get(&number).map(Vec::as_slice).unwrap_or_default();
+        let place = |claim: &Claim<'_>| order.iter().position(|at| at == claim.at);
+        if claims.iter().all(|claim| claim.is_dead || place(claim).is_some()) {
+            claims.retain(|claim| place(claim).is_some());
+            claims.sort_by_key(place);
+        } else {
+            claims.retain(|claim| !claim.is_dead);
+        }
+        let mut found: Vec<ContestedPort<'a>> = Vec::new();
+        for Claim { at, port, is_dead } in claims {
+            for one in found.iter_mut().filter(|one| overlap(one.port, port)) {
+                if !is_dead && one.holder.container != at.container && !one.waiting.contains(&at) {
                     one.waiting.push(at);
                 }
             }
-            None => {
-                same.push(ports.len());
-                ports.push(ContestedPort { port, holder: at, waiting: Vec::new() });
+            // It has what nobody before it has.
+            if !found.iter().any(|one| covers(&one.port.host_ip, &port.host_ip)) {
+                found.push(ContestedPort { port, holder: at, holder_is_dead: is_dead, waiting: Vec::new() });
             }
         }
+        ports.extend(found.into_iter().filter(|one| !one.waiting.is_empty()));
     }
-    ports.retain(|one| !one.waiting.is_empty());
     ports
 }
 
@@ -77,10 +102,29 @@ fn covers(one: &str, other: &str) -> bool {
     other.is_ok_and(|other| one == other || one.is_unspecified() && one.is_ipv4() == other.is_ipv4())
 }
 
-impl ContestedPort<'_> {
+impl<'a> ContestedPort<'a> {
+    /// The container that has the port.
+    pub const fn holder(&self) -> &'a Attachment {
+        self.holder
+    }
+
     /// Whether a container waits for the port.
     pub fn waits(&self, container: &str) -> bool {
         self.waiting.iter().any(|at| at.container.as_str() == container)
+    }
+
+    /// Whether a dead container keeps it from the others.
+    pub const fn is_lost(&self) -> bool {
+        self.holder_is_dead
+    }
+
+    /// How the first of those that wait gets the port.
+    pub const fn cure(&self) -> &'static str {
+        if self.holder_is_dead {
+            "cni-plugins gc --remove"
+        } else {
+            "it gets the port when the other container is deleted; publish another port if both are to be reached"
+        }
     }
 
     /// For programs.
@@ -90,6 +134,7 @@ impl ContestedPort<'_> {
             "hostPort": self.port.host_port,
             "protocol": protocol(self.port),
             "holder": named(self.holder),
+            "holderIsDead": self.holder_is_dead,
             "waiting": self.waiting.iter().map(|at| named(at)).collect::<Vec<_>>(),
         })
     }
@@ -99,9 +144,10 @@ impl fmt::Display for ContestedPort<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waiting: Vec<&str> = self.waiting.iter().map(|at| at.container.as_str()).collect();
         let verb = if waiting.len() == 1 { "waits" } else { "wait" };
+        let dead = if self.holder_is_dead { ", which is dead," } else { "" };
         write!(
             f,
-            "host port {}/{}: container {} has it, and {} {verb} for it",
+            "host port {}/{}: container {}{dead} has it, and {} {verb} for it",
             self.port.host_port,
             protocol(self.port),
             self.holder.container,
@@ -132,11 +178,48 @@ mod tests {
     fn the_oldest_has_the_port_and_the_others_wait() {
         let (first, second, third) = (at("web1"), at("web2"), at("web3"));
         let port = port(8080, "TCP", "");
-        let found = contested([(&first, &port), (&second, &port), (&third, &port)].into_iter());
-        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(lines, ["host port 8080/tcp: container web1 has it, and web2, web3 wait for it"]);
-        let alone = contested([(&first, &port), (&first, &port)].into_iter());
-        assert_eq!(alone, [], "two interfaces of one container");
+        assert_eq!(
+            lines(&[(&first, &port), (&second, &port), (&third, &port)], &[], &[]),
+            ["host port 8080/tcp: container web1 has it, and web2, web3 wait for it"]
+        );
+        assert_eq!(lines(&[(&first, &port), (&first, &port)], &[], &[]), [""; 0], "two interfaces of one container");
+    }
+
+    /// The lines for claims of port 8080, of which some are recorded, and some dead.
+    fn lines(claims: &[(&Attachment, &PublishedPort)], recorded: &[&Attachment], dead: &[&Attachment]) -> Vec<String> {
+        let order = PortOrder::from([(8080, recorded.iter().map(|at| (*at).clone()).collect())]);
+        let claims = claims.iter().map(|(at, port)| Claim { at, port, is_dead: dead.contains(at) });
+        contested(claims, &order).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_recorded_decides_where_all_are_recorded() {
+        let (first, second, third) = (at("web1"), at("web2"), at("web3"));
+        let port = port(8080, "tcp", "");
+        let claims = [(&first, &port), (&second, &port), (&third, &port)];
+        let line = |text: &str| vec![format!("host port 8080/tcp: container {text}")];
+        for (recorded, dead, want) in [
+            (vec![&second, &first, &third], vec![], "web2 has it, and web1, web3 wait for it"),
+            (vec![&second, &first], vec![], "web1 has it, and web2, web3 wait for it"),
+            (vec![&first, &second, &third], vec![&first], "web1, which is dead, has it, and web2, web3 wait for it"),
+            (vec![&second, &third], vec![&first], "web2 has it, and web3 waits for it"),
+            (vec![&second, &first, &third], vec![&first], "web2 has it, and web3 waits for it"),
+            (vec![&third], vec![&first], "web2 has it, and web3 waits for it"),
+        ] {
+            assert_eq!(lines(&claims, &recorded, &dead), line(want), "{recorded:?}, dead: {dead:?}");
+        }
+        assert_eq!(lines(&claims[..2], &[&first, &second], &[&second]), [""; 0], "only the dead one waits");
+    }
+
+    #[test]
+    fn one_that_asks_for_all_addresses_waits_for_those_of_each() {
+        let (first, second, all) = (at("web1"), at("web2"), at("web3"));
+        let [of_first, of_second] = ["192.0.2.1", "192.0.2.2"].map(|address| port(8080, "tcp", address));
+        let of_all = port(8080, "tcp", "");
+        let claims = [(&first, &of_first), (&second, &of_second), (&all, &of_all)];
+        let want =
+            ["web1", "web2"].map(|name| format!("host port 8080/tcp: container {name} has it, and web3 waits for it"));
+        assert_eq!(lines(&claims, &[], &[]), want);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
 use crate::pools::{Pool, host_local_configs};
+use crate::port_order::{self, PortOrder};
 use crate::repair::{self, RepairOutcome};
 use cni_builtin::PLUGINS;
 
@@ -54,6 +55,8 @@ pub struct Inventory {
     pub left: Vec<Leftover>,
     /// The addresses of the networks in the cache.
     pub pools: Vec<Pool>,
+    /// Whose the ports are that several attachments ask for.
+    pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
 }
@@ -156,6 +159,11 @@ impl Inventory {
         }
         let judged = Judge::new(scope.directory()).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
+            let is_dead =
+                |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
+            found.port_order = port_order::order(found.attached.iter().map(|one| &one.cached), |port| {
+                judge.owners_of_port(port, is_dead)
+            });
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             found.look_for_others(scope, &mut judge)
         });

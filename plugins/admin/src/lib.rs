@@ -22,6 +22,7 @@ mod output;
 mod pages;
 mod plugin_calls;
 mod pools;
+mod port_order;
 mod programs;
 mod progress;
 mod refusal;

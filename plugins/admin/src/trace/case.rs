@@ -80,6 +80,14 @@ pub enum Unrouted {
     Other(String),
 }
 
+/// The container that has a port for which another one waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortHolder {
+    pub container: String,
+    /// It has died, and the runtime has not deleted it.
+    pub is_dead: bool,
+}
+
 /// What was found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceFacts {
@@ -87,7 +95,7 @@ pub struct TraceFacts {
     /// Its address, of the family of the packets.
     pub address: Option<IpAddr>,
     /// The container that has the port, when it is not the subject.
-    pub holder: Option<String>,
+    pub holder: Option<PortHolder>,
     pub unrouted: Option<Unrouted>,
     pub listening: Option<Listening>,
     /// The container's route to the other end.

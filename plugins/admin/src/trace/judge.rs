@@ -2,7 +2,9 @@
 
 use cni_core::family::Family;
 
-use super::case::{Aim, ContainerRoute, DroppedBy, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict, Unrouted};
+use super::case::{
+    Aim, ContainerRoute, DroppedBy, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict, Unrouted,
+};
 use super::listening::Listening;
 use super::packet_path::{PacketPath, PathEnd, PathHook};
 
@@ -166,8 +168,14 @@ fn open_host(owner: &str, case: &TraceCase<'_>) -> String {
 }
 
 /// The port belongs to another container.
-fn taken(case: &TraceCase<'_>, holder: &str) -> TraceVerdict {
+fn taken(case: &TraceCase<'_>, PortHolder { container: holder, is_dead }: &PortHolder) -> TraceVerdict {
     let (what, who) = (named(case), container(case.facts));
+    if *is_dead {
+        return TraceVerdict::lost(
+            format!("{what} belongs to container {holder}, which is dead, and {who} waits for it"),
+            "cni-plugins gc --remove",
+        );
+    }
     TraceVerdict::lost(
         format!("{what} belongs to container {holder}, which asked for it first, and {who} waits for it"),
         format!("publish another port, or delete container {holder}"),

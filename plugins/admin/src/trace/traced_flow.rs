@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_kernel::nftables::trace::mark::Mark;
 use cni_plugin::namespace::Life;
 
-use super::case::Aim;
+use super::case::{Aim, PortHolder};
 use super::packet::{TCP, UDP, end, protocol_name};
 use super::packet_path::PacketPath;
 use super::target::TraceTarget;
@@ -23,7 +23,7 @@ pub struct TracedFlow<'a> {
     /// Its address, of the family of the packets.
     pub address: Option<IpAddr>,
     /// The container that has the port, if the subject has to wait for it.
-    pub holder: Option<String>,
+    pub holder: Option<PortHolder>,
     pub kind: FlowKind,
 }
 
@@ -78,7 +78,9 @@ impl<'a> TracedFlow<'a> {
             let address = address_of(subject, None);
             return Self { aim, subject: Some(subject), address, holder: None, kind: FlowKind::ToContainer };
         };
-        let holder = contested::holder(found, &subject.cached.at, published).map(|at| at.container.to_string());
+        let holder = contested::waited_for(found, &subject.cached.at, published);
+        let holder =
+            holder.map(|port| PortHolder { container: port.holder().container.to_string(), is_dead: port.is_lost() });
         Self { holder, ..Self::published(Some(subject), Some(published), published.host_port, protocol_of(published)) }
     }
 

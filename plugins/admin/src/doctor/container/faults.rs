@@ -10,6 +10,7 @@ use cni_plugin::namespace::Life;
 use cni_plugin::run::Plugin;
 
 use super::super::finding::Finding;
+use super::super::ports;
 use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
 use crate::contested;
@@ -25,13 +26,8 @@ pub fn findings(container: &str, found: &Inventory) -> Vec<Finding> {
     let is_own = |at: &Attachment| at.container.as_str() == container;
     let attached = found.attached.iter().filter(|one| is_own(&one.cached.at)).flat_map(of_attached);
     let left = found.left.iter().filter(|left| is_own(&left.cached.at)).map(of_left);
-    let waiting = contested::find(found).into_iter().filter(|port| port.waits(container)).map(|port| {
-        Finding::note(
-            "ports",
-            port.to_string(),
-            "it gets the port when the other container is deleted; publish another port",
-        )
-    });
+    let waiting =
+        contested::find(found).into_iter().filter(|port| port.waits(container)).map(|port| ports::finding(&port));
     let findings: Vec<Finding> = attached.chain(left).chain(waiting).collect();
     if findings.is_empty() { vec![Finding::fine(TOPIC, "nothing is wrong with it")] } else { findings }
 }

@@ -187,11 +187,16 @@ fn a_port_that_leads_to_no_container_or_another_one_is_named() {
         &case(aim_in(), ProbeReply::Answered, Some(&forth), &nobody),
         "arrived at a program of the host: port 8080/tcp is published by no container",
     );
-    let taken = TraceFacts { holder: Some("first".to_owned()), ..facts() };
+    let taken = TraceFacts { holder: Some(PortHolder { container: "first".to_owned(), is_dead: false }), ..facts() };
     says(
         &case(aim_in(), ProbeReply::Answered, Some(&forth), &taken),
         "port 8080/tcp belongs to container first, which asked for it first, and container web waits for it: publish another \
          port, or delete container first",
+    );
+    let dead = PortHolder { container: "first".to_owned(), is_dead: true };
+    says(
+        &case(aim_in(), ProbeReply::Silent, Some(&forth), &TraceFacts { holder: Some(dead), ..facts() }),
+        "port 8080/tcp belongs to container first, which is dead, and container web waits for it: cni-plugins gc --remove",
     );
 }
 

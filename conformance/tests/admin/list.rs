@@ -81,8 +81,9 @@ fn a_contested_port_is_shown_with_both_containers() {
     let [first, second] = [0, 1].map(|at| found["attachments"][at]["container"].as_str().expect("a name").to_owned());
     let named = |container: &str| json!({"network": "nomad", "container": container});
     let (holder, waiting) = (named(&first), json!([named(&second)]));
-    let contested =
-        json!([{"hostPort": 8080, "protocol": "tcp", "holder": holder, "holderIsDead": false, "waiting": waiting}]);
+    let contested = json!([{
+        "hostIP": "", "hostPort": 8080, "protocol": "tcp", "holder": holder, "holderIsDead": false, "waiting": waiting,
+    }]);
     assert_eq!(found["contestedPorts"], contested);
     let line = format!("host port 8080/tcp: container {first} has it, and {second} waits for it");
     assert_eq!(tool(&sandbox, &["list"]).stdout().lines().last(), Some(&line[..]));

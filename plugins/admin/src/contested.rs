@@ -1,7 +1,7 @@
-//! Host ports that more than one container asks for: the oldest one has the port, and the others wait for its end, even if it is dead,
-//! until somebody deletes it.
+//! Host ports that more than one container asks for: the oldest one has the port, and the others wait until it is deleted, even after its
+//! death.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -48,6 +48,11 @@ fn claims(attached: &[Attached]) -> impl Iterator<Item = Claim<'_>> {
     })
 }
 
+/// How many ports are contested, whatever the addresses.
+pub fn count(found: &Inventory) -> usize {
+    find(found).iter().map(|one| (one.port.host_port, protocol(one.port))).collect::<BTreeSet<_>>().len()
+}
+
 /// The port for which an attachment waits.
 pub fn waited_for<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPort) -> Option<ContestedPort<'a>> {
     find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port))
@@ -64,7 +69,7 @@ fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> 
         let place = |claim: &Claim<'_>| order.iter().position(|at| at == claim.at);
         if claims.iter().all(|claim| claim.is_dead || place(claim).is_some()) {
             claims.retain(|claim| place(claim).is_some());
-            claims.sort_by_key(place);
+            claims.sort_by_cached_key(place);
         } else {
             claims.retain(|claim| !claim.is_dead);
         }
@@ -131,6 +136,7 @@ impl<'a> ContestedPort<'a> {
     pub fn json(&self) -> Value {
         let named = |at: &Attachment| json!({"network": at.network.as_str(), "container": at.container.as_str()});
         json!({
+            "hostIP": self.port.host_ip,
             "hostPort": self.port.host_port,
             "protocol": protocol(self.port),
             "holder": named(self.holder),
@@ -145,9 +151,14 @@ impl fmt::Display for ContestedPort<'_> {
         let waiting: Vec<&str> = self.waiting.iter().map(|at| at.container.as_str()).collect();
         let verb = if waiting.len() == 1 { "waits" } else { "wait" };
         let dead = if self.holder_is_dead { ", which is dead," } else { "" };
+        let address = match self.port.host_ip.parse() {
+            Ok(IpAddr::V6(address)) => format!("[{address}]:"),
+            Ok(IpAddr::V4(address)) => format!("{address}:"),
+            Err(_) => String::new(),
+        };
         write!(
             f,
-            "host port {}/{}: container {}{dead} has it, and {} {verb} for it",
+            "host port {address}{}/{}: container {}{dead} has it, and {} {verb} for it",
             self.port.host_port,
             protocol(self.port),
             self.holder.container,
@@ -217,9 +228,12 @@ mod tests {
         let [of_first, of_second] = ["192.0.2.1", "192.0.2.2"].map(|address| port(8080, "tcp", address));
         let of_all = port(8080, "tcp", "");
         let claims = [(&first, &of_first), (&second, &of_second), (&all, &of_all)];
-        let want =
-            ["web1", "web2"].map(|name| format!("host port 8080/tcp: container {name} has it, and web3 waits for it"));
+        let line = |port: &str, text: &str| format!("host port {port}/tcp: container {text} for it");
+        let of_first_line = line("192.0.2.1:8080", "web1 has it, and web3 waits");
+        let want = [of_first_line.clone(), line("192.0.2.2:8080", "web2 has it, and web3 waits")];
         assert_eq!(lines(&claims, &[], &[]), want);
+        let claims = [(&first, &of_first), (&all, &of_all), (&second, &of_second)];
+        assert_eq!(lines(&claims, &[], &[]), [of_first_line, line("8080", "web3 has it, and web2 waits")]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Inventory {
     pub left: Vec<Leftover>,
     /// The addresses of the networks in the cache.
     pub pools: Vec<Pool>,
-    /// Whose the ports are that several attachments ask for.
+    /// The order of those that ask for the same port.
     pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,

@@ -259,8 +259,8 @@ impl Judge {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
     }
 
-    /// The attachments that have a port of the host by the records of portmap, in the order in which they get it. Of those whose rules
-    /// are gone, which may be back when they are repaired, the dead ones do not count: `is_dead` tells.
+    /// The attachments that have a port of the host by the records of portmap, in the order in which they get it. One that is
+    /// dead and has no rules does not count.
     pub fn owners_of_port(&mut self, port: u16, is_dead: impl Fn(&Attachment) -> bool) -> Vec<Attachment> {
         let mut owners = cni_portmap::owners_of_port(port, self.host.records());
         owners.retain(|at| !is_dead(at) || cni_portmap::has_rules(at, &mut self.host));

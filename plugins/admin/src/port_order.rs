@@ -1,6 +1,6 @@
 //! In which order containers get a port of the host that several of them ask for, by the records of portmap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cni_core::names::Attachment;
 
@@ -11,11 +11,13 @@ pub type PortOrder = BTreeMap<u16, Vec<Attachment>>;
 
 /// The order of the ports that several of these ask for; `recorded` reads that of one.
 pub fn order<'a>(all: impl Iterator<Item = &'a Cached>, mut recorded: impl FnMut(u16) -> Vec<Attachment>) -> PortOrder {
-    let mut asked: Vec<u16> =
-        all.filter(|cached| has_portmap(cached)).flat_map(|cached| &cached.ports).map(|port| port.host_port).collect();
-    asked.sort_unstable();
-    let several = asked.chunk_by(|one, next| one == next).filter(|same| same.len() > 1);
-    several.filter_map(|same| same.first()).map(|port| (*port, recorded(*port))).collect()
+    let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
+    for cached in all.filter(|cached| has_portmap(cached)) {
+        let ports: BTreeSet<u16> = cached.ports.iter().map(|port| port.host_port).collect();
+        ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
+    }
+    let several = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
+    several.map(|(port, _)| (port, recorded(port))).collect()
 }
 
 /// Whether portmap publishes the ports of an attachment.

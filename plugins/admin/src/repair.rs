@@ -40,7 +40,7 @@ use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
 use crate::refusal::{refusal, refusal_inside};
-use crate::work_share::{LEAST_SHARE, TABLES};
+use crate::work_share::{LEAST_SHARE, read_ahead};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -66,8 +66,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
     let meant = thread::scope(|scope| {
         if files.len() > LEAST_SHARE {
-            scope.spawn(|| tools.tables.read_ahead(TABLES));
-            scope.spawn(|| tools.tables.read_ahead(TABLES.into_iter().rev()));
+            read_ahead(&tools.tables, scope);
         }
         meant(&mut files, options, &mut report)
     });

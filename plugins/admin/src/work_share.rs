@@ -1,9 +1,10 @@
 //! How threads share what is looked at.
 
 use std::num::NonZero;
-use std::thread;
+use std::thread::{self, Scope};
 
 use cni_core::family::Family;
+use cni_linux::nftables::KeptTables;
 use cni_netfilter::iptables::IptablesTable;
 
 /// More threads would wait for each other in the kernel.
@@ -15,6 +16,16 @@ pub const LEAST_SHARE: usize = 16;
 /// The tables that nearly all attachments have rules in. One thread reads them in this order, and another from the end.
 pub const TABLES: [(Family, IptablesTable); 2] =
     [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
+
+/// Lets two threads read these tables, for all that keep them. Where no threads can be made, each is read when it is asked for.
+pub fn read_ahead<'scope>(tables: &'scope KeptTables, scope: &'scope Scope<'scope, '_>) {
+    for is_reversed in [false, true] {
+        let order = move || if is_reversed { TABLES.into_iter().rev().collect() } else { TABLES.to_vec() };
+        if let Err(error) = thread::Builder::new().spawn_scoped(scope, move || tables.read_ahead(order())) {
+            log::debug!("tables are not read ahead: {error}");
+        }
+    }
+}
 
 /// How many threads share the work.
 pub fn threads() -> usize {

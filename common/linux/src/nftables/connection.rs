@@ -218,7 +218,7 @@ impl NftConnection {
         done.map(|()| made)
     }
 
-    /// Finds the handle of a rule that was added at the end, when nobody waits for it.
+    /// Leaves it to the end of the connection to find the handle of a new rule.
     pub(crate) fn find_later(&mut self, chain: &ChainId, rule: &IptablesRule) {
         self.added.push((chain.clone(), rule.clone()));
     }

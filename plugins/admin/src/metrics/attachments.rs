@@ -137,7 +137,7 @@ fn protocol_name(port: &PublishedPort) -> &'static str {
 
 fn contested_ports(found: &Inventory) -> Metric {
     Metric {
-        samples: vec![Sample::count([], contested::find(found).len())],
+        samples: vec![Sample::count([], contested::count(found))],
         ..Metric::new("cni_contested_host_ports", "Ports of the host that more than one container asks for.")
     }
 }

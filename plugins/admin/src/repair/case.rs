@@ -48,7 +48,7 @@ impl Missing {
         self.parts.is_empty() && self.failures.is_empty()
     }
 
-    /// Whether nothing but rules of iptables is missing, and tracked connections may have to be forgotten.
+    /// Whether only rules of iptables are missing. Connections that must be forgotten do not count.
     pub fn is_only_rules(&self) -> bool {
         let are_rules = |(_, part): &(_, MissingPart)| {
             let mut rest = part.plan.without_rules();
@@ -183,21 +183,19 @@ impl<'a> Case<'a> {
         missing
     }
 
-    /// What some plugins have not recorded of an attachment whose namespace is entered and whose rules are there; `is_next` as for
+    /// What is not recorded of an attachment whose namespace is entered and whose rules are there; `is_next` as for
     /// [`Plugin::find_missing_records`].
     ///
     /// # Errors
     /// Those of the first plugin that cannot tell.
     pub fn find_missing_records(
         &self,
-        is_meant: impl Fn(&str) -> bool,
         is_next: &dyn Fn(&Attachment) -> bool,
         host: &mut dyn Host,
     ) -> Result<Vec<MissingRecords>, Error> {
-        let ours = std::iter::once(&self.first).chain(&self.rest).filter(|one| is_meant(one.plugin.kind()));
-        let mut all = ours
-            .map(|Ours { plugin, request }| plugin.find_missing_records(request, is_next, host))
-            .collect::<Result<Vec<_>, _>>()?;
+        let ours = std::iter::once(&self.first).chain(&self.rest);
+        let all = ours.map(|Ours { plugin, request }| plugin.find_missing_records(request, is_next, host));
+        let mut all = all.collect::<Result<Vec<_>, _>>()?;
         all.retain(|one| !one.plan.steps().is_empty());
         Ok(all)
     }

@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -24,13 +25,16 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{LEAST_SHARE, TABLES, threads};
+use crate::work_share::{LEAST_SHARE, read_ahead, threads};
 
 /// So many attachments are locked together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 3 * JOINED;
 
 /// The rules of so many attachments are put back in one change of each table.
 const JOINED: usize = 512;
+
+/// Once locks are as old as this, no more are taken before all are given back. Others wait for ten seconds.
+const LOCKED_FOR: Duration = Duration::from_secs(2);
 
 /// Once an attachment lacks something, this many of the next ones are locked and looked at together.
 const AT_ONCE: usize = 128;
@@ -57,17 +61,19 @@ pub fn repair_together(
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
     let (mut outcomes, mut before) = (Vec::with_capacity(part.len()), None::<JoinedGroup<'_>>);
+    let mut locked = Instant::now();
     for start in part.clone().step_by(JOINED) {
         let group = start..part.end.min(start + JOINED);
         let found = find_all(&all[group.clone()], before.as_ref(), tools, host);
         let (joined, settled) = thread::scope(|scope| {
-            let settled = before.as_ref().map(|before| scope.spawn(|| before.settle(1, tools.tables)));
+            let settle = || before.as_ref().map_or_else(Vec::new, |before| before.settle(1, tools.tables));
+            let settled = before.as_ref().and_then(|_| thread::Builder::new().spawn_scoped(scope, settle).ok());
             let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
-            (joined, settled.map(joined_thread))
+            (joined, settled.map_or_else(settle, joined_thread))
         });
         let mut is_more_done = false;
         if let Some(before) = before.take() {
-            is_more_done = before.finish(settled.unwrap_or_default(), &mut outcomes, host);
+            is_more_done = before.finish(settled, &mut outcomes, host);
         }
         if joined == Joined::Refused && group.len() > FEW {
             for few in group.clone().step_by(FEW) {
@@ -75,14 +81,16 @@ pub fn repair_together(
                 outcomes.extend(repair_together(all, few..group.end.min(few + FEW), tools, host));
             }
             host.end_request();
+            locked = Instant::now();
             continue;
         }
         let has_more = joined != Joined::Made || found.iter().flatten().any(|(_, missing)| !missing.is_only_rules());
         let group = JoinedGroup { found, joined, from: &all[group.start..] };
-        if has_more || is_more_done {
+        if has_more || is_more_done || locked.elapsed() > LOCKED_FOR {
             let settled = group.settle(threads(), tools.tables);
             group.finish(settled, &mut outcomes, host);
             host.end_request();
+            locked = Instant::now();
         } else {
             before = Some(group);
         }
@@ -145,7 +153,7 @@ impl JoinedGroup<'_> {
     }
 }
 
-/// What is missing of each. Where something is missing of one, also of the last one before them, it is expected of those that follow. Of
+/// What is missing of each. Where something is missing of one, it is expected of those that follow; `before` are those that came before. Of
 /// a complete attachment nothing is kept, since nearly all are complete.
 fn find_all<'a>(
     attachments: &'a [(Cached, &CacheFile)],
@@ -157,8 +165,7 @@ fn find_all<'a>(
     let mut is_expected = before.is_some_and(|before| before.found.last().is_some_and(Result::is_ok));
     thread::scope(|scope| {
         if is_expected {
-            scope.spawn(|| tools.tables.read_ahead(TABLES));
-            scope.spawn(|| tools.tables.read_ahead(TABLES.into_iter().rev()));
+            read_ahead(tools.tables, scope);
         }
         while let Some((next, _)) = attachments[found.len()..].split_first() {
             if is_expected {
@@ -211,31 +218,39 @@ fn settle(case: &Case<'_>, found: &Missing, host: &mut ThreadHost<'_>) -> Settle
     let flows = found.parts.iter().flat_map(|(_, part)| part.plan.clone().take_flows()).collect();
     let host = host.serving(case);
     case.enter(host).ok()?;
-    let is_repaired = |kind: &str| found.parts.iter().any(|(plugin, _)| *plugin == kind);
-    let is_recorded = case.find_missing_records(is_repaired, &|_| false, host).is_ok_and(|missing| missing.is_empty());
+    let is_recorded = case.find_missing_records(&|_| false, host).is_ok_and(|missing| missing.is_empty());
     let stays = is_recorded && matches!(case.lost(host), Ok(None));
     let named = found.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
     stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
 }
 
-/// Works on some items, with so many threads that each have a part of them.
+/// Works on some items, with so many threads that each have a part of them, the calling one among them. Where no more threads can be made,
+/// it does their parts as well.
 fn by_threads<T: Send, R: Send>(
     threads: usize,
     items: Vec<T>,
     tables: &KeptTables,
     work: impl Fn(T, &mut ThreadHost<'_>) -> R + Sync,
 ) -> Vec<R> {
-    let (share, work) = (items.len().div_ceil(threads).max(LEAST_SHARE), &work);
+    let (share, mut items) = (items.len().div_ceil(threads).max(LEAST_SHARE), items.into_iter().peekable());
+    let mut parts = Vec::new();
+    while items.peek().is_some() {
+        parts.push(Mutex::new(items.by_ref().take(share).collect::<Vec<T>>()));
+    }
+    let work_on = |part: &Mutex<Vec<T>>| {
+        let mut host = ThreadHost { tables, host: None };
+        let items = std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
+        items.into_iter().map(|item| work(item, &mut host)).collect::<Vec<R>>()
+    };
+    let (work_on, Some((first, rest))) = (&work_on, parts.split_first()) else { return Vec::new() };
     thread::scope(|scope| {
-        let (mut rest, mut threads) = (items.into_iter().peekable(), Vec::new());
-        while rest.peek().is_some() {
-            let part: Vec<T> = rest.by_ref().take(share).collect();
-            threads.push(scope.spawn(move || {
-                let mut host = ThreadHost { tables, host: None };
-                part.into_iter().map(|item| work(item, &mut host)).collect::<Vec<R>>()
-            }));
+        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || work_on(part)).ok());
+        let others: Vec<_> = rest.iter().map(start).collect();
+        let mut done = work_on(first);
+        for (part, thread) in others {
+            done.extend(thread.map_or_else(|| work_on(part), joined_thread));
         }
-        threads.into_iter().flat_map(joined_thread).collect()
+        done
     })
 }
 
@@ -364,32 +379,28 @@ fn finish(
             failures.push(error);
         }
     }
-    if let Err(error) = record(case, &repaired, next, host) {
+    if failures.is_empty()
+        && let Err(error) = record(case, next, host)
+    {
         failures.push(error);
     }
     with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
-/// Records what the plugins of these parts have not recorded of an attachment. What another process works on is left to the next repair:
-/// two that wait for locks that both have would wait for long.
-fn record(
-    case: &Case<'_>,
-    repaired: &[NamedPart],
-    next: &[(Cached, &CacheFile)],
-    host: &mut LinuxHost,
-) -> Result<(), Error> {
-    let is_meant = |kind: &str| repaired.iter().any(|named| named.plugin == kind);
+/// Records what is not recorded of an attachment whose rules are all there, unless another process works on it: two that wait for locks
+/// that both have would wait for long.
+fn record(case: &Case<'_>, next: &[(Cached, &CacheFile)], host: &mut LinuxHost) -> Result<(), Error> {
     let is_next = |at: &Attachment| next.iter().any(|(cached, _)| cached.at == *at);
-    let missing = case.find_missing_records(is_meant, &is_next, host)?;
+    let missing = case.find_missing_records(&is_next, host)?;
     host.set_waiting(false);
     let locked = missing.iter().flat_map(|one| &one.locks).try_for_each(|lock| host.lock(lock));
     host.set_waiting(true);
     if let Err(error) = locked {
-        log::info!("something of container {} is not recorded: {}", case.cached().at.container, error.in_full());
+        log::warn!("not all of container {} is recorded: {}", case.cached().at.container, error.in_full());
         return Ok(());
     }
     if !missing.is_empty() {
-        for one in case.find_missing_records(is_meant, &is_next, host)? {
+        for one in case.find_missing_records(&is_next, host)? {
             (host as &mut dyn Host).carry_out(&one.plan)?;
         }
     }

@@ -41,7 +41,8 @@ pub(super) struct MessageDraft<'a> {
     filled: HashSet<&'a ChainName>,
     /// The rules that the batch requires or deletes, by their chains.
     wanted: HashMap<&'a ChainName, Vec<&'a IptablesRule>>,
-    /// The messages that add rules, in the order of the lines, from the first that is needed on: many batches fail before.
+    /// The messages that add rules, in the order of the lines. They are made when the first is needed, since many batches
+    /// fail before.
     additions: Option<IntoIter<Result<PackedMessage, String>>>,
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
@@ -268,7 +269,7 @@ fn additions(family: Family, table: IptablesTable, lines: &[BatchLine]) -> Vec<R
     })
 }
 
-/// The message that adds a rule, in the order in which it comes back, so that it is the rule that it was asked for to be.
+/// The message that adds a rule, with its parts in the order in which the kernel returns them, so that both compare equal.
 fn addition(family: Family, table: IptablesTable, rule: &IptablesRule) -> Result<PackedMessage, String> {
     let rule = rule.canonical();
     let parts = encode(family, &rule).ok_or_else(|| format!("rule {rule} is of an unknown kind"))?;

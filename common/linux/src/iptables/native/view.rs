@@ -90,7 +90,7 @@ impl ChainView {
         if is_remembered {
             self.added.push((change, rule.clone()));
         }
-        // Where tables are kept, they will tell it at the end.
+        // Where tables are kept, it is found in them at the end.
         is_remembered && connection.handles().are_read()
     }
 

@@ -16,13 +16,14 @@ use cni_core::valid::ValidAttachments;
 use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::iptables::{IptablesTable, stale};
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
 use crate::keys;
-use crate::leftovers::{NamespaceContents, is_global};
+use crate::leftovers::{NamespaceContents, NamespaceVeth, is_global};
 
 mod iptables;
 mod nftables;
@@ -83,6 +84,39 @@ pub fn remove(
     let mut removal = Removal::new(host);
     unwanted.into_iter().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     removal.finish()
+}
+
+/// Removes the rules of an attachment that plugins of others have made. They record nothing, and the configuration may no longer ask for
+/// such rules. An attachment of ours is known by its alias or its record, and nothing is looked for. In iptables only the rules of known
+/// addresses are found.
+///
+/// A failure is only logged, since nothing says that there are such rules.
+pub fn remove_of_others(request: &Request, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) {
+    if matches!(sandbox.veth, NamespaceVeth::Own(_)) || AttachmentRecord::find(at, host).is_some() {
+        return;
+    }
+    let own = own_addresses(&added_addresses(request, at, host), sandbox);
+    if own.is_empty() {
+        return;
+    }
+    let mut removal = Removal::new(host);
+    for family in Family::ALL.into_iter().filter(|family| own.iter().any(|address| Family::of(*address) == *family)) {
+        removal.attempt(|host| {
+            let is_there = has_chain(at, family, host)?;
+            remove_found(is_there.then(|| iptables::remove_listed(at, family, &own).into()), host)
+        });
+    }
+    removal.attempt(|host| remove_found(Some(nftables::remove(at).into()), host));
+    if let Err(error) = removal.finish() {
+        log::warn!("a masquerade that other plugins have made may stay: {}", error.in_full());
+    }
+}
+
+/// Whether the chain of an attachment exists. Nothing else is read.
+fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<bool, Error> {
+    let tables = host.netfilter(Ns::Host)?.iptables();
+    let chain = unless_absent(tables.look(family, IptablesTable::Nat, &at.masquerade_chain()))?;
+    Ok(chain.flatten().is_some())
 }
 
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would

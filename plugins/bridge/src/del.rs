@@ -18,7 +18,12 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let is_known = sandbox.is_some();
     let sandbox = sandbox.unwrap_or_default();
     let has_masquerade = config.masquerade || removal.attempt(|host| masquerade::is_recorded(&at, host)) == Some(true);
-    if has_masquerade && removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {
+    if !has_masquerade {
+        removal.attempt(|host| {
+            masquerade::remove_of_others(request, &at, &sandbox, host);
+            Ok(())
+        });
+    } else if removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {
         removal.step(&masquerade::forget(&at));
     }
     ipam::del_with(request, &mut removal, |removal| {

@@ -2,6 +2,8 @@
 
 use super::*;
 use cni_core::request::Command;
+use cni_model::plan::Ns;
+use cni_plugin::host::{Host as _, LinkQuery};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle};
 
 /// What of the bridge's keys makes another plan.
@@ -136,10 +138,55 @@ fn gc_removes_rules_and_records_whatever_the_configuration_asks_for_by_then() {
     }
 }
 
+/// As after an ADD of the reference, which records nothing and sets no alias.
+fn forget_who_made_it(host: &mut FakeHost) {
+    host.records.clear();
+    let links = host.links(Ns::Host, LinkQuery::Kind("veth")).expect("links");
+    for link in links.iter().filter(|link| link.alias.as_deref().is_some_and(|alias| alias.contains(":ctr1:"))) {
+        host.change_link(Ns::Host, &link.name, |link| link.alias = None);
+    }
+}
+
+const MASQUERADES: [&str; 2] = [WAYS[0], r#""isGateway":true,"ipMasq":true,"ipMasqBackend":"nftables""#];
+
+#[test]
+fn del_removes_the_masquerade_of_the_reference_that_is_no_longer_asked_for() {
+    for keys in MASQUERADES {
+        for is_gone in [false, true] {
+            let mut host = with_neighbour(&caller("neighbour", keys));
+            let before = host.netfilter.dump();
+            let added = caller("ctr1", keys).after_add(&Bridge, &mut host);
+            forget_who_made_it(&mut host);
+            if is_gone {
+                host.set_container(&netns("ctr1"), FakeContainer::Gone);
+            }
+            let later = added.with_config(&added.config.replace(r#""ipMasq":true"#, r#""ipMasq":false"#));
+            later.del(&Bridge, &mut host).expect("DEL");
+            assert_eq!(host.netfilter.dump(), before, "{keys}, gone: {is_gone}");
+        }
+    }
+}
+
+#[test]
+fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() {
+    for keys in MASQUERADES {
+        let mut host = with_neighbour(&caller("neighbour", keys));
+        let second = Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) };
+        caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");
+        let before = host.netfilter.dump();
+        host.set_ipam(&answer(6));
+        let second = second.after_add(&Bridge, &mut host);
+        forget_who_made_it(&mut host);
+        let later = second.with_config(&second.config.replace(r#""ipMasq":true"#, r#""ipMasq":false"#));
+        later.del(&Bridge, &mut host).expect("DEL");
+        assert_eq!(host.netfilter.dump(), before, "{keys}");
+    }
+}
+
 /// Without the namespace, the host's ends of the veths say which addresses another interface of the container has.
 #[test]
 fn del_without_a_namespace_leaves_the_masquerade_of_the_containers_other_interface() {
-    for keys in [WAYS[0], r#""isGateway":true,"ipMasq":true,"ipMasqBackend":"nftables""#] {
+    for keys in MASQUERADES {
         let mut host = with_neighbour(&caller("neighbour", keys));
         let second = Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) };
         caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");

@@ -4,7 +4,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::{Echo, Transport, ask};
-use cni_conformance::{Flavour, Outside, Sandbox, State};
+use cni_conformance::{Attachment, Flavour, Outside, Runtime, Sandbox, State, reference};
 use serde_json::{Value, json};
 
 use crate::bridge::setup::{Port, V4, V6, ip, layer_two, network, with};
@@ -66,6 +66,32 @@ fn without_ip_masq_or_without_ipam_there_are_no_rules() {
         port.check(&result);
         port.del();
     });
+}
+
+/// The reference records nothing, and leaves these rules itself when the configuration no longer asks for them.
+#[test]
+fn del_removes_what_the_reference_has_made_whatever_the_configuration_asks_for_by_then() {
+    let Some(reference) = reference::find("the masquerade of the reference's container") else { return };
+    for flavour in Flavour::ALL {
+        let sandbox = Sandbox::with_flavour(flavour);
+        let list = |is_asked_for: bool| {
+            let bridge = network(&[V4, V6], json!({"ipMasq": is_asked_for, "isGateway": true}));
+            json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [bridge]})
+        };
+        let containers = ["id1", "id2"].map(|name| sandbox.container(name));
+        let attachments = containers.each_ref().map(|container| {
+            let mut attachment = Attachment::new(container.name(), container);
+            let runtime = Runtime::new(&sandbox, list(true)).binaries(&reference.folder);
+            runtime.add(&mut attachment).expect_success();
+            attachment
+        });
+        let [first, second] = ["id1", "id2"].map(|name| format!("id: \\\"{name}\\\""));
+        let with =
+            |mark: &str| all_rules(&sandbox).map(|rules| rules.iter().filter(|rule| rule.contains(mark)).count());
+        assert_eq!([with(&first), with(&second)], [[3, 3]; 2], "{:?}", all_rules(&sandbox));
+        Runtime::new(&sandbox, list(false)).del(&attachments[0]).expect_success();
+        assert_eq!([with(&first), with(&second)], [[0, 0], [3, 3]], "{:?}", all_rules(&sandbox));
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub trait Host {
     /// Returns the links that a query selects.
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
 
-    /// The addresses of a link, or of all links, IPv4 first.
+    /// The addresses of a link, or of all links, IPv4 first. A link that does not exist has none.
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
 
     /// Routes and rules.

@@ -99,3 +99,10 @@ fn the_namespace_that_was_compared_is_the_one_that_is_entered() {
         assert!(host.is_own_netns(path).expect("an answer"), "it is asked anew");
     });
 }
+
+/// A link may disappear between the question for it and the one for its addresses.
+#[test]
+fn a_link_that_does_not_exist_has_no_addresses() {
+    let found = host().addresses(Ns::Host, Some(i32::MAX.unsigned_abs()), None);
+    assert_eq!(found.expect("a list"), []);
+}

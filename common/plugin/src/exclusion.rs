@@ -71,8 +71,8 @@ pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::attachment(at))
 }
 
-/// Begins the removal of what a dead attachment has left: neither ADD nor DEL works on it.
-pub fn begin_removal(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+/// Begins work on one attachment of a network that is locked, or on a dead one: neither ADD nor DEL works on it.
+pub fn begin_attachment(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::attachment(at))
 }
 

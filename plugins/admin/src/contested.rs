@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cache::PublishedPort;
 use crate::inventory::{Attached, Inventory};
-use crate::port_order::{PortOrder, has_portmap};
+use crate::port_order::{PortOrder, published};
 
 /// A port of the host with the containers that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,16 +35,9 @@ pub fn find(found: &Inventory) -> Vec<ContestedPort<'_>> {
     contested(claims(&found.attached), &found.port_order)
 }
 
-/// The attachments of the cache that may live, and whose ports portmap publishes.
-pub fn with_portmap(found: &Inventory) -> impl Iterator<Item = &Attached> {
-    found.attached.iter().filter(|one| has_portmap(&one.cached) && one.life != Life::Dead)
-}
-
 fn claims(attached: &[Attached]) -> impl Iterator<Item = Claim<'_>> {
-    attached.iter().filter(|one| has_portmap(&one.cached)).flat_map(|Attached { cached, life, .. }| {
-        // Port 0 is none.
-        let ports = cached.ports.iter().filter(|port| port.host_port != 0);
-        ports.map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
+    attached.iter().flat_map(|Attached { cached, life, .. }| {
+        published(cached).map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
     })
 }
 
@@ -58,8 +51,8 @@ pub fn waited_for<'a>(found: &'a Inventory, waiting: &Attachment, port: &Publish
     find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port))
 }
 
-/// Those of each port in the order of the records; where one that may live is not recorded, the oldest comes first, and those that are
-/// dead do not count.
+/// The attachments that ask for a port come in the order of its record. If one that may live is not recorded, they come in the order in
+/// which they were made, and the dead ones do not count.
 fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> Vec<ContestedPort<'a>> {
     let mut by_port: BTreeMap<(u16, String), Vec<Claim<'a>>> = BTreeMap::new();
     claims.for_each(|claim| by_port.entry((claim.port.host_port, protocol(claim.port))).or_default().push(claim));
@@ -80,7 +73,7 @@ fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> 
                     one.waiting.push(at);
                 }
             }
-            // It has what nobody before it has.
+            // It has the addresses for which nobody before it has asked.
             if !found.iter().any(|one| covers(&one.port.host_ip, &port.host_ip)) {
                 found.push(ContestedPort { port, holder: at, holder_is_dead: is_dead, waiting: Vec::new() });
             }
@@ -196,7 +189,7 @@ mod tests {
         assert_eq!(lines(&[(&first, &port), (&first, &port)], &[], &[]), [""; 0], "two interfaces of one container");
     }
 
-    /// The lines for claims of port 8080, of which some are recorded, and some dead.
+    /// What is said of some claims of port 8080.
     fn lines(claims: &[(&Attachment, &PublishedPort)], recorded: &[&Attachment], dead: &[&Attachment]) -> Vec<String> {
         let order = PortOrder::from([(8080, recorded.iter().map(|at| (*at).clone()).collect())]);
         let claims = claims.iter().map(|(at, port)| Claim { at, port, is_dead: dead.contains(at) });

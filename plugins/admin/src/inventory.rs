@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
-use crate::work_share::{LEAST_SHARE, TABLES, share_of};
+use crate::work_share::{LEAST_SHARE, read_ahead, share_of, threads};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
@@ -55,7 +55,7 @@ pub struct Inventory {
     pub left: Vec<Leftover>,
     /// The addresses of the networks in the cache.
     pub pools: Vec<Pool>,
-    /// The order of those that ask for the same port.
+    /// For each port that several attachments ask for, in which order they get it.
     pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
@@ -142,7 +142,7 @@ impl Inventory {
         let is_ahead = depth == Depth::Rules && files.len() > LEAST_SHARE;
         Ok(thread::scope(|threads| {
             if is_ahead {
-                threads.spawn(|| tables.read_ahead(TABLES));
+                read_ahead(&tables, threads);
             }
             Self::of(files, scope, depth, &tables)
         }))
@@ -301,14 +301,11 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
 
 /// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.
 fn examine(attached: &mut [Attached], tables: &KeptTables) {
-    let share = share_of(attached.len());
+    let share = share_of(attached.len(), threads());
     let work = |part: &mut [Attached]| {
         let tools = repair::Tools::for_looking(tables);
         part.iter_mut().for_each(|one| one.examine(&tools));
     };
-    if share < attached.len() {
-        tables.read_ahead(TABLES.into_iter().rev());
-    }
     thread::scope(|scope| {
         let mut parts = attached.chunks_mut(share);
         let first = parts.next();

@@ -13,11 +13,11 @@ const MOST_THREADS: usize = 4;
 /// Fewer attachments than this are not worth a thread.
 pub const LEAST_SHARE: usize = 16;
 
-/// The tables that nearly all attachments have rules in. One thread reads them in this order, and another from the end.
-pub const TABLES: [(Family, IptablesTable); 2] =
-    [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
+/// The tables that nearly all attachments have rules in.
+const TABLES: [(Family, IptablesTable); 2] = [(Family::V4, IptablesTable::Nat), (Family::V4, IptablesTable::Filter)];
 
-/// Lets two threads read these tables, for all that keep them. Where no threads can be made, each is read when it is asked for.
+/// Starts two threads that read these tables, one from the first on and one from the last on. Where no thread can be made, a table is
+/// read when it is asked for.
 pub fn read_ahead<'scope>(tables: &'scope KeptTables, scope: &'scope Scope<'scope, '_>) {
     for is_reversed in [false, true] {
         let order = move || if is_reversed { TABLES.into_iter().rev().collect() } else { TABLES.to_vec() };
@@ -32,7 +32,7 @@ pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// How many of some attachments each thread looks at.
-pub fn share_of(attachments: usize) -> usize {
-    attachments.div_ceil(threads()).max(LEAST_SHARE)
+/// How many of some items each of these threads works on.
+pub fn share_of(items: usize, threads: usize) -> usize {
+    items.div_ceil(threads).max(LEAST_SHARE)
 }

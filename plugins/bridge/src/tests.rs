@@ -167,14 +167,19 @@ fn del_removes_the_masquerade_of_the_reference_that_is_no_longer_asked_for() {
     }
 }
 
+/// A machine on which a container has an interface, and is about to get a second one.
+fn with_first_interface(keys: &str) -> (FakeHost, Caller) {
+    let mut host = with_neighbour(&caller("neighbour", keys));
+    caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");
+    host.set_ipam(&answer(6));
+    (host, Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) })
+}
+
 #[test]
 fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() {
     for keys in MASQUERADES {
-        let mut host = with_neighbour(&caller("neighbour", keys));
-        let second = Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) };
-        caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");
+        let (mut host, second) = with_first_interface(keys);
         let before = host.netfilter.dump();
-        host.set_ipam(&answer(6));
         let second = second.after_add(&Bridge, &mut host);
         forget_who_made_it(&mut host);
         let later = second.with_config(&second.config.replace(r#""ipMasq":true"#, r#""ipMasq":false"#));
@@ -187,11 +192,8 @@ fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() 
 #[test]
 fn del_without_a_namespace_leaves_the_masquerade_of_the_containers_other_interface() {
     for keys in MASQUERADES {
-        let mut host = with_neighbour(&caller("neighbour", keys));
-        let second = Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) };
-        caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");
+        let (mut host, second) = with_first_interface(keys);
         let before = host.netfilter.dump();
-        host.set_ipam(&answer(6));
         second.add(&Bridge, &mut host).expect("the second ADD");
         Caller { netns: String::new(), ..second }.del(&Bridge, &mut host).expect("DEL");
         let after = host.netfilter.dump();

@@ -96,7 +96,7 @@ pub fn observe(input: &Input, host: &mut dyn Host) -> ContestedPorts {
 }
 
 /// A repair: returns what is to be recorded of a container whose rules are there. One without a record gets the place that its rules
-/// have among those of others: the first matching rule wins. Others whose rules are about to come behind are `is_next`.
+/// have among those of others, since the first matching rule wins. Others for which `is_next` holds get their rules after it.
 pub fn find_missing_records(
     request: &Request,
     input: &Input,

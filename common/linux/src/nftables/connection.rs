@@ -218,7 +218,7 @@ impl NftConnection {
         done.map(|()| made)
     }
 
-    /// Leaves it to the end of the connection to find the handle of a new rule.
+    /// Remembers a new rule whose handle is read from the kept tables when the connection ends.
     pub(crate) fn find_later(&mut self, chain: &ChainId, rule: &IptablesRule) {
         self.added.push((chain.clone(), rule.clone()));
     }

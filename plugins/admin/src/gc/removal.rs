@@ -153,7 +153,7 @@ impl Remover {
         }
         let mut locked: Vec<&GcCandidate> = group.iter().filter(|candidate| *candidate.life() == Life::Dead).collect();
         locked.retain(|candidate| {
-            self.caller.host().and_then(|host| exclusion::begin_removal(&candidate.cached().at, host)).is_ok()
+            self.caller.host().and_then(|host| exclusion::begin_attachment(&candidate.cached().at, host)).is_ok()
         });
         let (mut steps, before) = (Vec::new(), self.veths());
         // After the veths: the ADD of each of them has ended, so that its address is found, or is found to be under way here.
@@ -192,7 +192,7 @@ impl Remover {
             return RemovalOutcome::Unclear(why.clone());
         }
         let at = &candidate.cached().at;
-        match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
+        match self.caller.host().and_then(|host| exclusion::begin_attachment(at, host)) {
             Ok(()) => self.remove_locked(candidate, locked),
             Err(error) => RemovalOutcome::Busy(format!("something works on it: {}", error_line(&error))),
         }

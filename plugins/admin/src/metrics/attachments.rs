@@ -9,6 +9,7 @@ use super::text::{Metric, Sample};
 use crate::cache::PublishedPort;
 use crate::contested;
 use crate::inventory::{Attached, Inventory};
+use crate::port_order::{has_portmap, published};
 use crate::repair::{NamedPart, RepairOutcome};
 
 /// Every life, with what can be said of the rules of such an attachment.
@@ -118,13 +119,13 @@ fn missing_parts(outcome: &RepairOutcome) -> &[NamedPart] {
 
 fn ports(found: &Inventory) -> Metric {
     let mut counted: CountsByNetwork<'_, &str> = BTreeMap::new();
-    for Attached { cached, .. } in contested::with_portmap(found) {
+    let living = found.attached.iter().filter(|one| one.life != Life::Dead);
+    for Attached { cached, .. } in living.filter(|one| has_portmap(&one.cached)) {
         let network = &cached.at.network;
         PROTOCOLS.into_iter().for_each(|protocol| {
             counted.entry((network, protocol)).or_default();
         });
-        let published = cached.ports.iter().filter(|port| port.host_port != 0);
-        published.for_each(|port| *counted.entry((network, protocol_name(port))).or_default() += 1);
+        published(cached).for_each(|port| *counted.entry((network, protocol_name(port))).or_default() += 1);
     }
     by_network("cni_host_ports", "Ports of the host that lead to attachments which are not dead.", "protocol", &counted)
 }

@@ -12,6 +12,7 @@ use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_model::netns::NetnsError;
 use cni_model::plan::Ns;
+use cni_netfilter::flows::StaleFlows;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host;
@@ -48,14 +49,18 @@ impl Missing {
         self.parts.is_empty() && self.failures.is_empty()
     }
 
-    /// Whether only rules of iptables are missing. Connections that must be forgotten do not count.
-    pub fn is_only_rules(&self) -> bool {
-        let are_rules = |(_, part): &(_, MissingPart)| {
+    /// The connections that must be forgotten, if only rules are missing that are made together with those of others; otherwise `None`.
+    pub fn flows_of_rules(&self) -> Option<Vec<StaleFlows>> {
+        let mut flows = Vec::new();
+        for (_, part) in &self.parts {
             let mut rest = part.plan.without_rules();
-            rest.take_flows();
-            rest.steps().is_empty()
-        };
-        self.failures.is_empty() && self.parts.iter().all(are_rules)
+            let has_rules = rest != part.plan;
+            flows.extend(rest.take_flows());
+            if !has_rules || !rest.steps().is_empty() {
+                return None;
+            }
+        }
+        self.failures.is_empty().then_some(flows)
     }
 
     /// The outcome when nothing is put back.
@@ -153,13 +158,13 @@ impl<'a> Case<'a> {
         if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
     }
 
-    /// Takes the locks of the attachment and, unless `host` has it, of its network, which `host` keeps for this process. Looks at the
-    /// attachment before it waits for them, since a plugin that works on it may hold them for a long time.
+    /// Takes the lock of the attachment and, if it `is_first_of_network`, that of its network. `host` keeps them for this process. Looks at
+    /// the attachment before it waits for them, since a plugin that works on it may hold them for a long time.
     ///
     /// # Errors
     /// When they do not become free, and as [`Case::find`].
     pub fn lock(&self, is_first_of_network: bool, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
-        let begin = if is_first_of_network { exclusion::begin_repair } else { exclusion::begin_removal };
+        let begin = if is_first_of_network { exclusion::begin_repair } else { exclusion::begin_attachment };
         host.set_waiting(false);
         let taken = begin(&self.cached.at, host);
         host.set_waiting(true);

@@ -25,7 +25,7 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{LEAST_SHARE, read_ahead, threads};
+use crate::work_share::{read_ahead, share_of, threads};
 
 /// So many attachments are locked together: ADD, DEL and GC may have to wait for the last of them.
 pub const MOST: usize = 3 * JOINED;
@@ -49,11 +49,11 @@ pub struct SharedTools<'a> {
     pub tables: &'a KeptTables,
 }
 
-/// Repairs a part of some attachments, which nothing of ours works on meanwhile, and tells the outcome for each of the part. Where nothing
-/// but rules is missing, what is left to be done is done while the rules of the next are made.
+/// Repairs a part of some attachments, which nothing of ours works on meanwhile, and returns the outcome for each of the part. If only
+/// rules are missing of a group, it is looked at for the last time while the rules of the next group are made.
 ///
-/// The locks of ports and addresses come after those of all attachments: a DEL has the lock of its attachment when it waits for a port. So
-/// where any may have been taken, all locks are given back before others are.
+/// A DEL has the lock of its attachment when it waits for that of a port or an address. So no attachment is locked while this process
+/// may have locks of ports or addresses: all locks are given back before.
 pub fn repair_together(
     all: &[(Cached, &CacheFile)],
     part: Range<usize>,
@@ -84,7 +84,8 @@ pub fn repair_together(
             locked = Instant::now();
             continue;
         }
-        let has_more = joined != Joined::Made || found.iter().flatten().any(|(_, missing)| !missing.is_only_rules());
+        let has_more =
+            joined != Joined::Made || found.iter().flatten().any(|(_, missing)| missing.flows_of_rules().is_none());
         let group = JoinedGroup { found, joined, from: &all[group.start..] };
         if has_more || is_more_done || locked.elapsed() > LOCKED_FOR {
             let settled = group.settle(threads(), tools.tables);
@@ -105,19 +106,19 @@ pub fn repair_together(
 /// An attachment with what is missing of it, or its outcome, if there is nothing to do.
 type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 
-/// An outcome with the connections that are stale by then; `None` for an attachment that has more to be done.
+/// The outcome of an attachment of which only rules were missing, and the connections that are stale now; `None` for any other.
 type Settled = Option<(RepairOutcome, Vec<StaleFlows>)>;
 
 /// Attachments whose rules were made together.
 struct JoinedGroup<'a> {
     found: Vec<Found<'a>>,
     joined: Joined,
-    /// They, and those that are repaired after them.
+    /// These attachments, and those that are repaired after them.
     from: &'a [(Cached, &'a CacheFile)],
 }
 
 impl JoinedGroup<'_> {
-    /// The outcomes of those of which nothing is left to be done but to see that they are still there.
+    /// Looks whether those are still there of which only rules were missing. The others have no outcome yet.
     fn settle(&self, threads: usize, tables: &KeptTables) -> Vec<Settled> {
         if self.joined != Joined::Made {
             return Vec::new();
@@ -128,7 +129,7 @@ impl JoinedGroup<'_> {
         })
     }
 
-    /// Does what is left to be done, and adds the outcome for each. Returns whether that was more than to see that they are still there.
+    /// Repairs what is left of those without an outcome, and adds all outcomes in their order. Returns whether there were any.
     fn finish(self, settled: Vec<Settled>, outcomes: &mut Vec<RepairOutcome>, host: &mut LinuxHost) -> bool {
         let Self { found, joined, from } = self;
         let (mut flows, mut is_more_done) = (Vec::new(), false);
@@ -153,7 +154,7 @@ impl JoinedGroup<'_> {
     }
 }
 
-/// What is missing of each. Where something is missing of one, it is expected of those that follow; `before` are those that came before. Of
+/// What is missing of each. After one that lacks something, or `before` that ends with one, the next are expected to lack something too. Of
 /// a complete attachment nothing is kept, since nearly all are complete.
 fn find_all<'a>(
     attachments: &'a [(Cached, &CacheFile)],
@@ -212,10 +213,7 @@ fn find_expected<'a>(
 }
 
 fn settle(case: &Case<'_>, found: &Missing, host: &mut ThreadHost<'_>) -> Settled {
-    if !found.is_only_rules() || !found.parts.iter().all(|(_, part)| Joined::Made.has(part)) {
-        return None;
-    }
-    let flows = found.parts.iter().flat_map(|(_, part)| part.plan.clone().take_flows()).collect();
+    let flows = found.flows_of_rules()?;
     let host = host.serving(case);
     case.enter(host).ok()?;
     let is_recorded = case.find_missing_records(&|_| false, host).is_ok_and(|missing| missing.is_empty());
@@ -224,15 +222,15 @@ fn settle(case: &Case<'_>, found: &Missing, host: &mut ThreadHost<'_>) -> Settle
     stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
 }
 
-/// Works on some items, with so many threads that each have a part of them, the calling one among them. Where no more threads can be made,
-/// it does their parts as well.
+/// Works on some items, with at most so many threads, the calling one included. Each has a part of the items. The calling thread does the
+/// part of one that cannot be made.
 fn by_threads<T: Send, R: Send>(
     threads: usize,
     items: Vec<T>,
     tables: &KeptTables,
     work: impl Fn(T, &mut ThreadHost<'_>) -> R + Sync,
 ) -> Vec<R> {
-    let (share, mut items) = (items.len().div_ceil(threads).max(LEAST_SHARE), items.into_iter().peekable());
+    let (share, mut items) = (share_of(items.len(), threads), items.into_iter().peekable());
     let mut parts = Vec::new();
     while items.peek().is_some() {
         parts.push(Mutex::new(items.by_ref().take(share).collect::<Vec<T>>()));
@@ -387,8 +385,8 @@ fn finish(
     with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
-/// Records what is not recorded of an attachment whose rules are all there, unless another process works on it: two that wait for locks
-/// that both have would wait for long.
+/// Records what is not recorded of an attachment whose rules are all there. It does not wait for a lock that another process has, which
+/// may wait for one of this process.
 fn record(case: &Case<'_>, next: &[(Cached, &CacheFile)], host: &mut LinuxHost) -> Result<(), Error> {
     let is_next = |at: &Attachment| next.iter().any(|(cached, _)| cached.at == *at);
     let missing = case.find_missing_records(&is_next, host)?;
@@ -420,4 +418,21 @@ fn undone(
         failures.extend(removed.err());
     }
     if failures.is_empty() { outcome } else { RepairOutcome::Failed(failures, Box::new(RepairOutcome::Complete)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_work_on_all_items_and_keep_their_order() {
+        for items in [0, 1, LEAST, LEAST + 1, 1000] {
+            for threads in 1..=4 {
+                let done = by_threads(threads, (0..items).collect(), &KeptTables::default(), |item, _| item + 1);
+                assert_eq!(done, (1..=items).collect::<Vec<_>>(), "{items} by {threads}");
+            }
+        }
+    }
+
+    const LEAST: usize = crate::work_share::LEAST_SHARE;
 }

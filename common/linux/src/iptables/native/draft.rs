@@ -243,7 +243,7 @@ impl<'a> MessageDraft<'a> {
     }
 }
 
-/// A batch of more lines, one of a repair of many containers, is encoded by two threads.
+/// Two threads encode a batch of more lines than this. Only a repair of many containers has such.
 const LINES_OF_THREAD: usize = 2048;
 
 /// The messages that add the rules of some lines, in their order.
@@ -279,4 +279,35 @@ fn addition(family: Family, table: IptablesTable, rule: &IptablesRule) -> Result
     attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
     let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
     Ok(request::message(TableFamily::from(family), inner).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use cni_netfilter::iptables::Target;
+
+    use super::*;
+
+    /// Lines that add rules among lines that do not.
+    fn lines(count: usize) -> Vec<BatchLine> {
+        let chain = |number| ChainName::parse(&format!("C-{number}")).expect("a name");
+        let rule = |number| IptablesRule::new(ChainName::fixed("CNI"), Vec::new(), Target::Jump(chain(number)));
+        let line = |number| match number % 3 {
+            0 => BatchLine::CreateChain(chain(number)),
+            1 => BatchLine::Append(rule(number)),
+            _ => BatchLine::Insert(rule(number)),
+        };
+        (0..count).map(line).collect()
+    }
+
+    #[test]
+    fn two_threads_encode_the_rules_in_the_order_of_their_lines() {
+        let (family, table) = (Family::V4, IptablesTable::Nat);
+        for count in [0, 1, LINES_OF_THREAD, LINES_OF_THREAD + 1, 3 * LINES_OF_THREAD] {
+            let lines = lines(count);
+            let rules = lines.iter().filter_map(BatchLine::added_rule);
+            let want: Vec<String> = rules.map(|rule| format!("{:?}", addition(family, table, rule))).collect();
+            let found: Vec<String> = additions(family, table, &lines).iter().map(|one| format!("{one:?}")).collect();
+            assert_eq!(found, want, "{count}");
+        }
+    }
 }

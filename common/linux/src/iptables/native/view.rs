@@ -90,7 +90,7 @@ impl ChainView {
         if is_remembered {
             self.added.push((change, rule.clone()));
         }
-        // Where tables are kept, it is found in them at the end.
+        // If tables are kept, the handle is read from them when the connection ends.
         is_remembered && connection.handles().are_read()
     }
 

@@ -86,19 +86,15 @@ pub fn remove(
     removal.finish()
 }
 
-/// Removes the rules of an attachment that plugins of others have made. They record nothing, and the configuration may no longer ask for
-/// such rules. An attachment of ours is known by its alias or its record, and nothing is looked for. In iptables only the rules of known
-/// addresses are found.
+/// Removes the rules of an attachment that the reference has made. It records nothing, and the configuration may no longer ask for such
+/// rules. An attachment with our alias or record is ours: nothing is looked for. In iptables only the rules of known addresses are found.
 ///
 /// A failure is only logged, since nothing says that there are such rules.
-pub fn remove_of_others(request: &Request, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) {
+pub fn remove_made_by_reference(request: &Request, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) {
     if matches!(sandbox.veth, NamespaceVeth::Own(_)) || AttachmentRecord::find(at, host).is_some() {
         return;
     }
     let own = own_addresses(&added_addresses(request, at, host), sandbox);
-    if own.is_empty() {
-        return;
-    }
     let mut removal = Removal::new(host);
     for family in Family::ALL.into_iter().filter(|family| own.iter().any(|address| Family::of(*address) == *family)) {
         removal.attempt(|host| {
@@ -108,7 +104,7 @@ pub fn remove_of_others(request: &Request, at: &Attachment, sandbox: &NamespaceC
     }
     removal.attempt(|host| remove_found(Some(nftables::remove(at).into()), host));
     if let Err(error) = removal.finish() {
-        log::warn!("a masquerade that other plugins have made may stay: {}", error.in_full());
+        log::warn!("a masquerade that the Go plugins have made may stay: {}", error.in_full());
     }
 }
 

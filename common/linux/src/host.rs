@@ -50,11 +50,7 @@ impl Host for LinuxHost {
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
-        match self.socket(ns)?.addresses(index, family) {
-            // A link that has gone since has none, as older kernels say.
-            Err(error) if index.is_some() && error.errno() == Some(libc::ENODEV) => Ok(Vec::new()),
-            found => Ok(found?),
-        }
+        Ok(observe::addresses(self.socket(ns)?, index, family)?)
     }
 
     fn routing(&mut self) -> &mut dyn Routing {

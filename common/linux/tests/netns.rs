@@ -10,10 +10,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_core::family::Family;
 use cni_linux::host::LinuxHost;
 use cni_model::netns::NetnsError;
 use cni_model::plan::Ns;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 
@@ -105,4 +106,17 @@ fn the_namespace_that_was_compared_is_the_one_that_is_entered() {
 fn a_link_that_does_not_exist_has_no_addresses() {
     let found = host().addresses(Ns::Host, Some(i32::MAX.unsigned_abs()), None);
     assert_eq!(found.expect("a list"), []);
+}
+
+/// The kernel turns IPv6 off on a link with an MTU below 1280.
+#[test]
+fn a_link_without_ipv6_has_its_ipv4_addresses() {
+    let mut host = host();
+    run("ip link add br0 mtu 1000 type bridge");
+    run("ip address add 192.0.2.9/24 dev br0");
+    let bridges = host.links(Ns::Host, LinkQuery::Kind("bridge")).expect("links");
+    for (family, want) in [(None, 1), (Some(Family::V4), 1), (Some(Family::V6), 0)] {
+        let found = host.addresses(Ns::Host, Some(bridges[0].index), family).expect("a list");
+        assert_eq!(found.len(), want, "{family:?}: {found:?}");
+    }
 }

@@ -32,7 +32,7 @@ pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// How many of some items each of these threads works on.
+/// How many of some items each thread works on: [`LEAST_SHARE`] at least, so there may be fewer threads.
 pub fn share_of(items: usize, threads: usize) -> usize {
     items.div_ceil(threads).max(LEAST_SHARE)
 }

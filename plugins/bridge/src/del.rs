@@ -20,7 +20,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let has_masquerade = config.masquerade || removal.attempt(|host| masquerade::is_recorded(&at, host)) == Some(true);
     if !has_masquerade {
         removal.attempt(|host| {
-            masquerade::remove_of_others(request, &at, &sandbox, host);
+            masquerade::remove_made_by_reference(request, &at, &sandbox, host);
             Ok(())
         });
     } else if removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {

@@ -49,7 +49,7 @@ impl Missing {
         self.parts.is_empty() && self.failures.is_empty()
     }
 
-    /// The connections that must be forgotten, if only rules are missing that are made together with those of others; otherwise `None`.
+    /// The connections to forget, if only rules of iptables are missing; otherwise `None`.
     pub fn flows_of_rules(&self) -> Option<Vec<StaleFlows>> {
         let mut flows = Vec::new();
         for (_, part) in &self.parts {

@@ -118,7 +118,7 @@ struct JoinedGroup<'a> {
 }
 
 impl JoinedGroup<'_> {
-    /// Looks whether those are still there of which only rules were missing. The others have no outcome yet.
+    /// Returns the outcome of each attachment of which only rules were missing and that is still there; `None` for the others.
     fn settle(&self, threads: usize, tables: &KeptTables) -> Vec<Settled> {
         if self.joined != Joined::Made {
             return Vec::new();
@@ -129,7 +129,7 @@ impl JoinedGroup<'_> {
         })
     }
 
-    /// Repairs what is left of those without an outcome, and adds all outcomes in their order. Returns whether there were any.
+    /// Repairs what is left of each attachment that has no outcome, and adds all outcomes in their order. Returns whether it repaired any.
     fn finish(self, settled: Vec<Settled>, outcomes: &mut Vec<RepairOutcome>, host: &mut LinuxHost) -> bool {
         let Self { found, joined, from } = self;
         let (mut flows, mut is_more_done) = (Vec::new(), false);
@@ -154,8 +154,8 @@ impl JoinedGroup<'_> {
     }
 }
 
-/// What is missing of each. After one that lacks something, or `before` that ends with one, the next are expected to lack something too. Of
-/// a complete attachment nothing is kept, since nearly all are complete.
+/// What is missing of each. Once one lacks something, which may be the last of `before`, the next ones are expected to lack something, and
+/// are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
 fn find_all<'a>(
     attachments: &'a [(Cached, &CacheFile)],
     before: Option<&JoinedGroup<'_>>,

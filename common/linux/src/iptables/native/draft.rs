@@ -243,7 +243,7 @@ impl<'a> MessageDraft<'a> {
     }
 }
 
-/// Two threads encode a batch of more lines than this. Only a repair of many containers has such.
+/// Two threads encode a batch of more lines than this, which only a repair of many containers makes.
 const LINES_OF_THREAD: usize = 2048;
 
 /// The messages that add the rules of some lines, in their order.

@@ -70,28 +70,36 @@ pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cid
     rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
 }
 
-/// Removes the rules of an attachment.
+/// Removes the rules of an attachment that this plugin, or the reference, has made.
 ///
 /// # Errors
 /// The first failure; one backend, or family, does not keep the others.
 pub fn remove(
+    plugin: &str,
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let unwanted = removals(request, at, sandbox, host)?;
+    let unwanted = removals(plugin, request, at, sandbox, host)?;
     let mut removal = Removal::new(host);
     unwanted.into_iter().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     removal.finish()
 }
 
 /// Removes the rules of an attachment that the reference has made. It records nothing, and the configuration may no longer ask for such
-/// rules. An attachment with our alias or record is ours: nothing is looked for. In iptables only the rules of known addresses are found.
+/// rules. If the attachment has our alias or this plugin's record, nothing is looked for. In iptables only the rules of known addresses are
+/// found.
 ///
 /// A failure is only logged, since nothing says that there are such rules.
-pub fn remove_made_by_reference(request: &Request, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) {
-    if matches!(sandbox.veth, NamespaceVeth::Own(_)) || AttachmentRecord::find(at, host).is_some() {
+pub fn remove_made_by_reference(
+    plugin: &str,
+    request: &Request,
+    at: &Attachment,
+    sandbox: &NamespaceContents,
+    host: &mut dyn Host,
+) {
+    if !is_made_by_reference(plugin, at, sandbox, host) {
         return;
     }
     let own = own_addresses(&added_addresses(request, at, host), sandbox);
@@ -108,6 +116,12 @@ pub fn remove_made_by_reference(request: &Request, at: &Attachment, sandbox: &Na
     }
 }
 
+/// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it.
+fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> bool {
+    !matches!(sandbox.veth, NamespaceVeth::Own(_))
+        && AttachmentRecord::find(at, host).is_none_or(|record| record.maker != plugin)
+}
+
 /// Whether the chain of an attachment exists. Nothing else is read.
 fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<bool, Error> {
     let tables = host.netfilter(Ns::Host)?.iptables();
@@ -118,7 +132,11 @@ fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<boo
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
 /// now. Families in which ADD gave it no address are left out, by the result or the record; without both, those in which it has none
 /// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
+///
+/// The reference names an interface's chain by network and container alone, and nothing says which other interfaces of the container it has
+/// made. So of what it has made only the rules for the addresses in its result go, if there is a result.
 fn removals(
+    plugin: &str,
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
@@ -126,18 +144,24 @@ fn removals(
 ) -> Result<Vec<RuleRemoval>, Error> {
     let added = added_addresses(request, at, host);
     let own = own_addresses(&added, sandbox);
+    let is_listed = !added.is_empty() && is_made_by_reference(plugin, at, sandbox, host);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
     let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
-        Backend::Iptables => own,
-        Backend::Nftables => Vec::new(),
+        Backend::Nftables if !is_listed => Vec::new(),
+        Backend::Iptables | Backend::Nftables => own,
     };
     let configured = configured(request).filter(|_| !families.is_empty());
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let by_iptables =
-        |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &sandbox.others).into());
+    let by_iptables = |family| {
+        let removal = match is_listed {
+            true => iptables::remove_listed(at, family, &expected),
+            false => iptables::remove(at, family, &expected, &sandbox.others),
+        };
+        known_if(Backend::Iptables, removal.into())
+    };
     let is_unknown = added.is_empty() && families.is_empty();
     let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());

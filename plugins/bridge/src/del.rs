@@ -6,7 +6,9 @@ use cni_core::request::Request;
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
+use cni_plugin::run::Plugin as _;
 
+use crate::Bridge;
 use crate::config::DelConfig;
 use crate::spoof;
 
@@ -20,10 +22,10 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let has_masquerade = config.masquerade || removal.attempt(|host| masquerade::is_recorded(&at, host)) == Some(true);
     if !has_masquerade {
         removal.attempt(|host| {
-            masquerade::remove_made_by_reference(request, &at, &sandbox, host);
+            masquerade::remove_made_by_reference(Bridge.kind(), request, &at, &sandbox, host);
             Ok(())
         });
-    } else if removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {
+    } else if removal.attempt(|host| masquerade::remove(Bridge.kind(), request, &at, &sandbox, host)).is_some() {
         removal.step(&masquerade::forget(&at));
     }
     ipam::del_with(request, &mut removal, |removal| {

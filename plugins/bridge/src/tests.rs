@@ -178,13 +178,16 @@ fn with_first_interface(keys: &str) -> (FakeHost, Caller) {
 #[test]
 fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() {
     for keys in MASQUERADES {
-        let (mut host, second) = with_first_interface(keys);
-        let before = host.netfilter.dump();
-        let second = second.after_add(&Bridge, &mut host);
-        forget_who_made_it(&mut host);
-        let later = second.with_config(&second.config.replace(r#""ipMasq":true"#, r#""ipMasq":false"#));
-        later.del(&Bridge, &mut host).expect("DEL");
-        assert_eq!(host.netfilter.dump(), before, "{keys}");
+        for is_asked_for in [false, true] {
+            let (mut host, second) = with_first_interface(keys);
+            let before = host.netfilter.dump();
+            let second = second.after_add(&Bridge, &mut host);
+            forget_who_made_it(&mut host);
+            let later = format!(r#""ipMasq":{is_asked_for}"#);
+            let later = second.with_config(&second.config.replace(r#""ipMasq":true"#, &later));
+            later.del(&Bridge, &mut host).expect("DEL");
+            assert_eq!(host.netfilter.dump(), before, "{keys}, asked for: {is_asked_for}");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
-use crate::work_share::{LEAST_SHARE, read_ahead, share_of, threads};
+use crate::work_share::{LEAST_SHARE, by_threads, read_ahead, threads};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
@@ -299,21 +299,10 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
     read.into_iter().zip(lives).map(attach).collect()
 }
 
-/// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.
+/// Looks for missing rules of many attachments.
 fn examine(attached: &mut [Attached], tables: &KeptTables) {
-    let share = share_of(attached.len(), threads());
-    let work = |part: &mut [Attached]| {
-        let tools = repair::Tools::for_looking(tables);
-        part.iter_mut().for_each(|one| one.examine(&tools));
-    };
-    thread::scope(|scope| {
-        let mut parts = attached.chunks_mut(share);
-        let first = parts.next();
-        parts.for_each(|part| {
-            scope.spawn(move || work(part));
-        });
-        first.into_iter().for_each(work);
-    });
+    let tools = || repair::Tools::for_looking(tables);
+    by_threads(threads(), attached, tools, |one, tools| one.examine(tools));
 }
 
 impl Attached {

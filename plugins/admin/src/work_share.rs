@@ -1,6 +1,8 @@
 //! How threads share what is looked at.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 
 use cni_core::family::Family;
@@ -32,7 +34,56 @@ pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// How many of some items each thread works on: [`LEAST_SHARE`] at least, so there may be fewer threads.
-pub fn share_of(items: usize, threads: usize) -> usize {
-    items.div_ceil(threads).max(LEAST_SHARE)
+/// Works on some items with so many threads, the calling one included, and returns the results in the order of the items. Each thread
+/// takes the next few that no other has taken, since one may be slower than others. `tools` makes what a thread works with. Where no thread
+/// can be made, the others do its work.
+pub fn by_threads<T: Send, R: Send, W>(
+    threads: usize,
+    items: impl IntoIterator<Item = T>,
+    tools: impl Fn() -> W + Sync,
+    work: impl Fn(T, &mut W) -> R + Sync,
+) -> Vec<R> {
+    let (mut items, mut shares) = (items.into_iter().peekable(), Vec::new());
+    while items.peek().is_some() {
+        let share: Vec<T> = items.by_ref().take(LEAST_SHARE).collect();
+        shares.push(Mutex::new((share, Vec::new())));
+    }
+    let next = AtomicUsize::new(0);
+    let work_on = || {
+        let mut tools = tools();
+        while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (items, results) = &mut *locked(share);
+            results.extend(std::mem::take(items).into_iter().map(|item| work(item, &mut tools)));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(shares.len()) {
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work_on) {
+                log::debug!("the work is done with fewer threads: {error}");
+            }
+        }
+        work_on();
+    });
+    let results = |share: Mutex<(Vec<T>, Vec<R>)>| share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
+    shares.into_iter().flat_map(results).collect()
+}
+
+/// A thread that panics ends the program.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_work_on_all_items_and_keep_their_order() {
+        for items in [0, 1, LEAST_SHARE, LEAST_SHARE + 1, 1000] {
+            for threads in 1..=4 {
+                let done = by_threads(threads, 0..items, || 1, |item, one| item + *one);
+                assert_eq!(done, (1..=items).collect::<Vec<_>>(), "{items} by {threads}");
+            }
+        }
+    }
 }

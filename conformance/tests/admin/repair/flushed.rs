@@ -86,8 +86,8 @@ fn what_was_flushed_comes_back_as_it_was() {
     );
 }
 
-/// For each change of a table the kernel checks all of it. So containers are repaired together: here 40 of them in two groups,
-/// each with a change of the tables nat and filter. One by one they would take three changes each.
+/// For each change of a table the kernel checks all of it. So containers are repaired together, with one change of each table of each
+/// family. One by one they would take three changes each.
 #[test]
 fn forty_containers_are_repaired_in_few_changes() {
     let sandbox = Backend::Nft.sandbox();

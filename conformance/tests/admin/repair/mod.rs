@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 mod at_once;
 mod deleted;
 mod flushed;
-mod groups;
+mod many;
 mod many_ports;
 mod options;
 mod single;

@@ -4,9 +4,8 @@
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
@@ -25,21 +24,23 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{read_ahead, share_of, threads};
+use crate::work_share::{by_threads, read_ahead, threads};
 
-/// So many attachments are locked together: ADD, DEL and GC may have to wait for the last of them.
-pub const MOST: usize = 3 * JOINED;
-
-/// The rules of so many attachments are put back in one change of each table.
-const JOINED: usize = 512;
+/// So many attachments are locked together, and their rules put back in one change of each table. ADD, DEL and GC may have to wait for
+/// the last of them.
+pub const MOST: usize = 1536;
 
 /// Once locks are as old as this, no more are taken before all are given back. Others wait for ten seconds.
 const LOCKED_FOR: Duration = Duration::from_secs(2);
 
 /// Once an attachment lacks something, this many of the next ones are locked and looked at together.
-const AT_ONCE: usize = 128;
+const AT_ONCE: usize = 256;
 
-/// So many where each is repaired by itself, which takes some ten milliseconds beside a thousand others. They wait for ten seconds.
+/// Once so many lack more than rules, and are repaired one by one, no more are locked. Each takes some ten milliseconds beside a thousand
+/// others.
+const MOST_ALONE: usize = 256;
+
+/// So many are locked together where the kernel refuses to change the rules of many at once.
 const FEW: usize = 64;
 
 /// What the threads of a repair share.
@@ -49,8 +50,7 @@ pub struct SharedTools<'a> {
     pub tables: &'a KeptTables,
 }
 
-/// Repairs a part of some attachments, which nothing of ours works on meanwhile, and returns the outcome for each of the part. If only
-/// rules are missing of a group, it is looked at for the last time while the rules of the next group are made.
+/// Repairs a part of some attachments, which nothing of ours works on meanwhile, and returns the outcome for each of the part.
 ///
 /// A DEL has the lock of its attachment when it waits for that of a port or an address. So no attachment is locked while this process
 /// may have locks of ports or addresses: all locks are given back before.
@@ -60,45 +60,24 @@ pub fn repair_together(
     tools: SharedTools<'_>,
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
-    let (mut outcomes, mut before) = (Vec::with_capacity(part.len()), None::<JoinedGroup<'_>>);
-    let mut locked = Instant::now();
-    for start in part.clone().step_by(JOINED) {
-        let group = start..part.end.min(start + JOINED);
-        let found = find_all(&all[group.clone()], before.as_ref(), tools, host);
-        let (joined, settled) = thread::scope(|scope| {
-            let settle = || before.as_ref().map_or_else(Vec::new, |before| before.settle(1, tools.tables));
-            let settled = before.as_ref().and_then(|_| thread::Builder::new().spawn_scoped(scope, settle).ok());
-            let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
-            (joined, settled.map_or_else(settle, joined_thread))
-        });
-        let mut is_more_done = false;
-        if let Some(before) = before.take() {
-            is_more_done = before.finish(settled, &mut outcomes, host);
-        }
-        if joined == Joined::Refused && group.len() > FEW {
-            for few in group.clone().step_by(FEW) {
+    let (mut outcomes, mut is_expected) = (Vec::with_capacity(part.len()), false);
+    while outcomes.len() < part.len() {
+        let start = part.start + outcomes.len();
+        let found = find_some(&all[start..part.end], is_expected, tools, host);
+        is_expected = found.last().is_some_and(Result::is_ok);
+        let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
+        if joined == Joined::Refused && found.len() > FEW {
+            let end = start + found.len();
+            drop(found);
+            for few in (start..end).step_by(FEW) {
                 host.end_request();
-                outcomes.extend(repair_together(all, few..group.end.min(few + FEW), tools, host));
+                outcomes.extend(repair_together(all, few..end.min(few + FEW), tools, host));
             }
-            host.end_request();
-            locked = Instant::now();
-            continue;
-        }
-        let has_more =
-            joined != Joined::Made || found.iter().flatten().any(|(_, missing)| missing.flows_of_rules().is_none());
-        let group = JoinedGroup { found, joined, from: &all[group.start..] };
-        if has_more || is_more_done || locked.elapsed() > LOCKED_FOR {
-            let settled = group.settle(threads(), tools.tables);
-            group.finish(settled, &mut outcomes, host);
-            host.end_request();
-            locked = Instant::now();
         } else {
-            before = Some(group);
+            let settled = if joined == Joined::Made { settle(&found, tools.tables) } else { Vec::new() };
+            finish_all(found, joined, settled, &all[start..], &mut outcomes, host);
         }
-    }
-    if let Some(last) = before {
-        let settled = last.settle(threads(), tools.tables);
-        last.finish(settled, &mut outcomes, host);
+        host.end_request();
     }
     outcomes
 }
@@ -106,71 +85,27 @@ pub fn repair_together(
 /// An attachment with what is missing of it, or its outcome, if there is nothing to do.
 type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 
-/// The outcome of an attachment of which only rules were missing, and the connections that are stale now; `None` for any other.
-type Settled = Option<(RepairOutcome, Vec<StaleFlows>)>;
+/// The outcome of an attachment of which only rules were missing, and the connections that are stale now.
+type Settled = (RepairOutcome, Vec<StaleFlows>);
 
-/// Attachments whose rules were made together.
-struct JoinedGroup<'a> {
-    found: Vec<Found<'a>>,
-    joined: Joined,
-    /// These attachments, and those that are repaired after them.
-    from: &'a [(Cached, &'a CacheFile)],
-}
-
-impl JoinedGroup<'_> {
-    /// Returns the outcome of each attachment of which only rules were missing and that is still there; `None` for the others.
-    fn settle(&self, threads: usize, tables: &KeptTables) -> Vec<Settled> {
-        if self.joined != Joined::Made {
-            return Vec::new();
-        }
-        by_threads(threads, self.found.iter().collect(), tables, |found, host| {
-            let (case, missing) = found.as_ref().ok()?;
-            settle(case, missing, host)
-        })
-    }
-
-    /// Repairs what is left of each attachment that has no outcome, and adds all outcomes in their order. Returns whether it repaired any.
-    fn finish(self, settled: Vec<Settled>, outcomes: &mut Vec<RepairOutcome>, host: &mut LinuxHost) -> bool {
-        let Self { found, joined, from } = self;
-        let (mut flows, mut is_more_done) = (Vec::new(), false);
-        let settled = settled.into_iter().chain(std::iter::repeat_with(|| None));
-        for (at, (found, settled)) in found.into_iter().zip(settled).enumerate() {
-            outcomes.push(match (settled, found) {
-                (Some((outcome, stale)), _) => {
-                    flows.extend(stale);
-                    outcome
-                }
-                (None, Ok((case, missing))) => {
-                    is_more_done = true;
-                    finish(&case, missing, joined, &from[at + 1..], &mut flows, host)
-                }
-                (None, Err(outcome)) => outcome,
-            });
-        }
-        if !flows.is_empty() {
-            host.forget_flows(&flows);
-        }
-        is_more_done
-    }
-}
-
-/// What is missing of each. Once one lacks something, which may be the last of `before`, the next ones are expected to lack something, and
-/// are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
-fn find_all<'a>(
+/// What is missing of the first of some attachments: of as many as may be locked together. Once one lacks something, the next ones are
+/// expected to lack something, and are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
+fn find_some<'a>(
     attachments: &'a [(Cached, &CacheFile)],
-    before: Option<&JoinedGroup<'_>>,
+    mut is_expected: bool,
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
+    let (started, mut alone) = (Instant::now(), 0);
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
-    let mut is_expected = before.is_some_and(|before| before.found.last().is_some_and(Result::is_ok));
     thread::scope(|scope| {
         if is_expected {
             read_ahead(tools.tables, scope);
         }
         while let Some((next, _)) = attachments[found.len()..].split_first() {
+            let known = found.len();
             if is_expected {
-                let following = attachments[found.len()..].iter().take(AT_ONCE);
+                let following = attachments[known..].iter().take(AT_ONCE);
                 found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
             } else {
                 let (cached, file) = next;
@@ -180,6 +115,10 @@ fn find_all<'a>(
                 }));
             }
             is_expected = found.last().is_some_and(Result::is_ok);
+            alone += found[known..].iter().flatten().filter(|(_, missing)| missing.flows_of_rules().is_none()).count();
+            if alone >= MOST_ALONE || started.elapsed() > LOCKED_FOR {
+                break;
+            }
         }
     });
     found
@@ -191,9 +130,7 @@ fn find_expected<'a>(
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
-    let cases = by_threads(threads(), attachments.collect(), tools.tables, |(cached, file), _| {
-        Case::new(cached, file, tools.calls)
-    });
+    let cases = by_threads(threads(), attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
     let mut networks = Vec::new();
     let locked = cases.into_iter().map(|case| {
         let case = case?;
@@ -205,56 +142,58 @@ fn find_expected<'a>(
         Ok(case)
     });
     let locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
-    by_threads(threads(), locked, tools.tables, |case, host| {
-        let case = case?;
-        let missing = case.find_under_lock(host.serving(&case))?;
-        Ok((case, missing))
-    })
+    by_threads(
+        threads(),
+        locked,
+        || ThreadHost::new(tools.tables),
+        |case, host| {
+            let case = case?;
+            let missing = case.find_under_lock(host.serving(&case))?;
+            Ok((case, missing))
+        },
+    )
 }
 
-fn settle(case: &Case<'_>, found: &Missing, host: &mut ThreadHost<'_>) -> Settled {
-    let flows = found.flows_of_rules()?;
-    let host = host.serving(case);
-    case.enter(host).ok()?;
-    let is_recorded = case.find_missing_records(&|_| false, host).is_ok_and(|missing| missing.is_empty());
-    let stays = is_recorded && matches!(case.lost(host), Ok(None));
-    let named = found.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
-    stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
-}
-
-/// Works on some items, with at most so many threads, the calling one included. Each has a part of the items. The calling thread does the
-/// part of one that cannot be made.
-fn by_threads<T: Send, R: Send>(
-    threads: usize,
-    items: Vec<T>,
-    tables: &KeptTables,
-    work: impl Fn(T, &mut ThreadHost<'_>) -> R + Sync,
-) -> Vec<R> {
-    let (share, mut items) = (share_of(items.len(), threads), items.into_iter().peekable());
-    let mut parts = Vec::new();
-    while items.peek().is_some() {
-        parts.push(Mutex::new(items.by_ref().take(share).collect::<Vec<T>>()));
-    }
-    let work_on = |part: &Mutex<Vec<T>>| {
-        let mut host = ThreadHost { tables, host: None };
-        let items = std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
-        items.into_iter().map(|item| work(item, &mut host)).collect::<Vec<R>>()
+/// Looks whether those whose rules have been made are still there. Returns the outcome of each of which only rules were missing.
+fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
+    let settle = |found: &Found<'_>, host: &mut ThreadHost<'_>| {
+        let (case, missing) = found.as_ref().ok()?;
+        let flows = missing.flows_of_rules()?;
+        let host = host.serving(case);
+        case.enter(host).ok()?;
+        let is_recorded = case.find_missing_records(&|_| false, host).is_ok_and(|missing| missing.is_empty());
+        let stays = is_recorded && matches!(case.lost(host), Ok(None));
+        let named = missing.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
+        stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
     };
-    let (work_on, Some((first, rest))) = (&work_on, parts.split_first()) else { return Vec::new() };
-    thread::scope(|scope| {
-        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || work_on(part)).ok());
-        let others: Vec<_> = rest.iter().map(start).collect();
-        let mut done = work_on(first);
-        for (part, thread) in others {
-            done.extend(thread.map_or_else(|| work_on(part), joined_thread));
-        }
-        done
-    })
+    by_threads(threads(), found, || ThreadHost::new(tables), settle)
 }
 
-/// What a thread returns; a panic goes on.
-fn joined_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+/// Repairs what is left of those that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and those that
+/// are repaired after them.
+fn finish_all(
+    found: Vec<Found<'_>>,
+    joined: Joined,
+    settled: Vec<Option<Settled>>,
+    from: &[(Cached, &CacheFile)],
+    outcomes: &mut Vec<RepairOutcome>,
+    host: &mut LinuxHost,
+) {
+    let mut flows = Vec::new();
+    let settled = settled.into_iter().chain(std::iter::repeat_with(|| None));
+    for (at, (found, settled)) in found.into_iter().zip(settled).enumerate() {
+        outcomes.push(match (settled, found) {
+            (Some((outcome, stale)), _) => {
+                flows.extend(stale);
+                outcome
+            }
+            (None, Ok((case, missing))) => finish(&case, missing, joined, &from[at + 1..], &mut flows, host),
+            (None, Err(outcome)) => outcome,
+        });
+    }
+    if !flows.is_empty() {
+        host.forget_flows(&flows);
+    }
 }
 
 /// The host of a thread. It takes no locks, since the process has them, and has its own sockets.
@@ -263,7 +202,11 @@ struct ThreadHost<'a> {
     host: Option<LinuxHost>,
 }
 
-impl ThreadHost<'_> {
+impl<'a> ThreadHost<'a> {
+    const fn new(tables: &'a KeptTables) -> Self {
+        Self { tables, host: None }
+    }
+
     /// The host for an attachment. What is decided from the state of the tables at its first question is decided again before they are
     /// changed.
     fn serving(&mut self, case: &Case<'_>) -> &mut LinuxHost {
@@ -418,21 +361,4 @@ fn undone(
         failures.extend(removed.err());
     }
     if failures.is_empty() { outcome } else { RepairOutcome::Failed(failures, Box::new(RepairOutcome::Complete)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_work_on_all_items_and_keep_their_order() {
-        for items in [0, 1, LEAST, LEAST + 1, 1000] {
-            for threads in 1..=4 {
-                let done = by_threads(threads, (0..items).collect(), &KeptTables::default(), |item, _| item + 1);
-                assert_eq!(done, (1..=items).collect::<Vec<_>>(), "{items} by {threads}");
-            }
-        }
-    }
-
-    const LEAST: usize = crate::work_share::LEAST_SHARE;
 }

@@ -88,8 +88,8 @@ pub fn remove(
 }
 
 /// Removes the rules of an attachment that the reference has made. It records nothing, and the configuration may no longer ask for such
-/// rules. If the attachment has our alias or this plugin's record, nothing is looked for. In iptables only the rules of known addresses are
-/// found.
+/// rules. If the attachment has our alias or this plugin's record, nothing is looked for. nf_tables is searched by names; in iptables only
+/// the rules of known addresses are found.
 ///
 /// A failure is only logged, since nothing says that there are such rules.
 pub fn remove_made_by_reference(
@@ -134,7 +134,7 @@ fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<boo
 /// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
 ///
 /// The reference names an interface's chain by network and container alone, and nothing says which other interfaces of the container it has
-/// made. So of what it has made only the rules for the addresses in its result go, if there is a result.
+/// made. So of what it has made in iptables only the rules for known addresses go, if those that ADD gave the interface are known.
 fn removals(
     plugin: &str,
     request: &Request,
@@ -147,10 +147,8 @@ fn removals(
     let is_listed = !added.is_empty() && is_made_by_reference(plugin, at, sandbox, host);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
-    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
-        Backend::Nftables if !is_listed => Vec::new(),
-        Backend::Iptables | Backend::Nftables => own,
-    };
+    let backend = Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied());
+    let expected = if is_listed || backend == Backend::Iptables { own } else { Vec::new() };
     let configured = configured(request).filter(|_| !families.is_empty());
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
@@ -163,9 +161,14 @@ fn removals(
         known_if(Backend::Iptables, removal.into())
     };
     let is_unknown = added.is_empty() && families.is_empty();
-    let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
+    let mut in_use = Family::ALL.to_vec();
+    in_use.retain(|family| is_unknown || families.contains(family));
+    if is_listed && backend == Backend::Nftables {
+        let found = in_use.iter().map(|family| has_chain(at, *family, host)).collect::<Result<Vec<_>, _>>()?;
+        in_use = in_use.into_iter().zip(found).filter_map(|(family, is_found)| is_found.then_some(family)).collect();
+    }
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
-    Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
+    Ok(in_use.into_iter().map(by_iptables).chain([by_nftables]).collect())
 }
 
 /// The backend that the configuration names. A configuration that cannot be read does not stop DEL.

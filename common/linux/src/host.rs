@@ -50,7 +50,7 @@ impl Host for LinuxHost {
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
-        Ok(observe::addresses(self.socket(ns)?, index, family)?)
+        Ok(self.socket(ns)?.addresses(index, family)?)
     }
 
     fn routing(&mut self) -> &mut dyn Routing {

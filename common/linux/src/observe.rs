@@ -3,9 +3,8 @@
 use std::os::fd::AsFd;
 
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, Socket};
-use cni_model::link::{Address, Link, OtherEnd};
+use cni_model::link::{Link, OtherEnd};
 use cni_model::netns::{NamespaceNumber, NumberedLink};
 use cni_model::plan::Ns;
 use cni_model::traffic::{RedirectPart, TrafficControl};
@@ -124,28 +123,6 @@ fn number_of(cookie: u64) -> i32 {
     const LOW: u64 = 0x3fff_ffff;
     const FIRST: i32 = 0x4000_0000;
     FIRST | i32::try_from(cookie & LOW).unwrap_or_default()
-}
-
-/// The addresses of a link, or of all links. The kernel refuses (`ENODEV`) if the link does not exist, and some kernels do if a family
-/// is turned off on it, even though it has addresses of the other family. So each family is asked for alone then.
-pub(crate) fn addresses(
-    socket: &mut Socket,
-    link: Option<u32>,
-    family: Option<Family>,
-) -> Result<Vec<Address>, NetlinkError> {
-    let is_refused = |error: &NetlinkError| link.is_some() && error.errno() == Some(libc::ENODEV);
-    match socket.addresses(link, family) {
-        Err(error) if is_refused(&error) => {}
-        found => return found,
-    }
-    let mut found = Vec::new();
-    for one in Family::ALL.into_iter().filter(|one| family.is_none_or(|family| family == *one)) {
-        match socket.addresses(link, Some(one)) {
-            Err(error) if is_refused(&error) => {}
-            addresses => found.extend(addresses?),
-        }
-    }
-    Ok(found)
 }
 
 /// The traffic control of a link.

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use cni_core::family::Family;
@@ -52,7 +52,8 @@ pub fn by_threads<T: Send, R: Send, W>(
     let work_on = || {
         let mut tools = tools();
         while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (items, results) = &mut *locked(share);
+            // It is never poisoned: a thread that panics ends the program.
+            let (items, results) = &mut *share.lock().unwrap_or_else(PoisonError::into_inner);
             results.extend(std::mem::take(items).into_iter().map(|item| work(item, &mut tools)));
         }
     };
@@ -66,11 +67,6 @@ pub fn by_threads<T: Send, R: Send, W>(
     });
     let results = |share: Mutex<(Vec<T>, Vec<R>)>| share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
     shares.into_iter().flat_map(results).collect()
-}
-
-/// A thread that panics ends the program.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::*;
 use cni_core::request::Command;
 use cni_model::plan::Ns;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host as _, LinkQuery};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle};
 
@@ -138,9 +139,14 @@ fn gc_removes_rules_and_records_whatever_the_configuration_asks_for_by_then() {
     }
 }
 
-/// As after an ADD of the reference, which records nothing and sets no alias.
+/// As after an ADD of the reference, which records nothing and sets no alias. Only firewall is ours, and records the
+/// attachment.
 fn forget_who_made_it(host: &mut FakeHost) {
+    let records = AttachmentRecord::all(&mut host.records).expect("records");
     host.records.clear();
+    for record in records {
+        host.apply(&AttachmentRecord { maker: "firewall".to_owned(), ..record }.write()).expect("a record");
+    }
     let links = host.links(Ns::Host, LinkQuery::Kind("veth")).expect("links");
     for link in links.iter().filter(|link| link.alias.as_deref().is_some_and(|alias| alias.contains(":ctr1:"))) {
         host.change_link(Ns::Host, &link.name, |link| link.alias = None);

@@ -11,7 +11,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessa
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::attribute::{attributes, field};
-use super::error::{NetlinkError, during};
+use super::error::{Cause, NetlinkError, during};
 use super::socket::Socket;
 
 /// Length of `struct ifaddrmsg`.
@@ -20,25 +20,35 @@ const HEADER_LENGTH: usize = 8;
 const FLAGS: u16 = 8;
 
 impl Socket {
-    /// Lists the addresses of a link, or of all links for `None`: those of one family or of both, IPv4 first.
+    /// Lists the addresses of a link, or of all links for `None`: those of one family or of both, IPv4 first. A link that does not exist
+    /// has none.
     ///
     /// # Errors
-    /// When the kernel refuses, such as for a link that does not exist (`ENODEV`; older kernels list none).
+    /// When the kernel refuses.
     pub fn addresses(
         &mut self,
         link: impl Into<Option<u32>>,
         family: Option<Family>,
     ) -> Result<Vec<Address>, NetlinkError> {
         let link = link.into();
+        let found = match self.dump_addresses(link, family) {
+            Err(cause) if link.is_some() && cause.errno() == Some(libc::ENODEV) => {
+                let families = Family::ALL.into_iter().filter(|one| family.is_none_or(|family| family == *one));
+                by_family(families, |one| self.dump_addresses(link, Some(one))).map(Option::unwrap_or_default)
+            }
+            found => found,
+        };
+        found.map_err(during(|| match link {
+            Some(index) => format!("list the addresses of link {index}"),
+            None => "list the addresses of all links".to_owned(),
+        }))
+    }
+
+    fn dump_addresses(&mut self, link: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Cause> {
         let mut question = AddressMessage::default();
         question.header.family = family.map_or(AddressFamily::Unspec, address_family);
         question.header.index = link.unwrap_or_default();
-        let mut found = self
-            .dump(&RouteNetlinkMessage::GetAddress(question), |payload| read_address(payload, link))
-            .map_err(during(|| match link {
-                Some(index) => format!("list the addresses of link {index}"),
-                None => "list the addresses of all links".to_owned(),
-            }))?;
+        let mut found = self.dump(&RouteNetlinkMessage::GetAddress(question), |payload| read_address(payload, link))?;
         found.retain(|address| family.is_none_or(|family| family == address.cidr.family()));
         found.sort_by_key(|address| address.cidr.family());
         Ok(found)
@@ -68,6 +78,22 @@ impl Socket {
             })
             .map_err(during(|| format!("remove address {cidr} from link {index}")))
     }
+}
+
+/// Asks for the addresses of a link in each of some families alone. The kernel refuses (`ENODEV`) if the link does not exist; some kernels
+/// also do if a family is turned off on it, even though it has addresses of the other one. Returns `None` if all are refused.
+pub(super) fn by_family(
+    families: impl IntoIterator<Item = Family>,
+    mut ask: impl FnMut(Family) -> Result<Vec<Address>, Cause>,
+) -> Result<Option<Vec<Address>>, Cause> {
+    let mut found = None;
+    for family in families {
+        match ask(family) {
+            Err(cause) if cause.errno() == Some(libc::ENODEV) => {}
+            addresses => found.get_or_insert_with(Vec::new).extend(addresses?),
+        }
+    }
+    Ok(found)
 }
 
 /// The number of a family in messages.

@@ -11,7 +11,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 
-use super::address::{address_family, read_address};
+use super::address::{address_family, by_family, read_address};
 use super::attribute::attributes;
 use super::error::{Cause, NetlinkError, during};
 use super::link::{question_about_all, question_about_index, question_about_kind, read_link, read_of_kind};
@@ -177,18 +177,10 @@ impl Socket {
     /// its namespace has lost its last user: the kernel answers for no such one (`get_net_ns_by_id`).
     pub fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, NetlinkError> {
         let (Some(peer), Some(netns)) = (link.peer, link.peer_netns) else { return Ok(None) };
-        let mut found = Vec::new();
-        for family in Family::ALL {
-            match self.addresses_elsewhere(netns, Some(peer), family) {
-                Ok(addresses) => found.extend(addresses),
-                Err(cause) if matches!(cause.errno(), Some(libc::EINVAL | libc::ENODEV)) => return Ok(None),
-                Err(cause) => {
-                    let asked = || format!("list the addresses of the other end of {}", link.name);
-                    return Err(during(asked)(cause));
-                }
-            }
+        match by_family(Family::ALL, |family| self.addresses_elsewhere(netns, Some(peer), family)) {
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(None),
+            found => found.map_err(during(|| format!("list the addresses of the other end of {}", link.name))),
         }
-        Ok(Some(found))
     }
 
     fn addresses_elsewhere(&mut self, netns: i32, link: Option<u32>, family: Family) -> Result<Vec<Address>, Cause> {

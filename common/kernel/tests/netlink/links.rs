@@ -41,6 +41,10 @@ fn the_other_end_of_a_veth_is_asked_for_its_addresses_for_as_long_as_its_namespa
     let found = host.socket.peer_addresses(&outer).expect("an answer").expect("the namespace lives");
     let found: Vec<String> = found.iter().map(|address| address.cidr.to_string()).collect();
     assert_eq!(found, ["10.1.2.3/24", "fd00::3/64"]);
+    // The kernel turns IPv6 off on a link with an MTU below 1280.
+    container.socket.set_mtu(inner.index, 1000).expect("another MTU");
+    let found = host.socket.peer_addresses(&outer).expect("an answer").expect("the namespace lives");
+    assert_eq!(found.len(), 1, "{found:?}");
 
     setns(&*host.netns, CloneFlags::CLONE_NEWNET).expect("out of the container");
     drop(container);

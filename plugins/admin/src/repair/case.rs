@@ -42,6 +42,8 @@ struct Ours {
 pub struct Missing {
     pub parts: Vec<(&'static str, MissingPart)>,
     pub failures: Vec<Error>,
+    /// Whether something is to be recorded.
+    pub records: bool,
 }
 
 impl Missing {
@@ -49,7 +51,7 @@ impl Missing {
         self.parts.is_empty() && self.failures.is_empty()
     }
 
-    /// The connections to forget, if only rules of iptables are missing; otherwise `None`.
+    /// The connections to forget, if only rules of iptables are missing, and no records; otherwise `None`.
     pub fn flows_of_rules(&self) -> Option<Vec<StaleFlows>> {
         let mut flows = Vec::new();
         for (_, part) in &self.parts {
@@ -60,7 +62,7 @@ impl Missing {
                 return None;
             }
         }
-        self.failures.is_empty().then_some(flows)
+        (self.failures.is_empty() && !self.records).then_some(flows)
     }
 
     /// The outcome when nothing is put back.
@@ -150,12 +152,16 @@ impl<'a> Case<'a> {
     pub fn find_under_lock(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         self.enter(host)?;
         self.require_unchanged(host)?;
-        let missing = self.look(host);
+        let mut missing = self.look(host);
         if !missing.failures.is_empty() {
             // A DEL that has waited too long for the lock goes on without it.
             self.require_unchanged(host)?;
         }
-        if missing.is_empty() { Err(RepairOutcome::Complete) } else { Ok(missing) }
+        if missing.is_empty() {
+            return Err(RepairOutcome::Complete);
+        }
+        missing.records = !self.find_missing_records(&|_| false, host).is_ok_and(|records| records.is_empty());
+        Ok(missing)
     }
 
     /// Takes the lock of the attachment and, if it `is_first_of_network`, that of its network. `host` keeps them for this process. Looks at

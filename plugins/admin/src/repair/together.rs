@@ -36,8 +36,8 @@ const LOCKED_FOR: Duration = Duration::from_secs(2);
 /// Once an attachment lacks something, this many of the next ones are locked and looked at together.
 const AT_ONCE: usize = 256;
 
-/// Once so many lack more than rules, and are repaired one by one, no more are locked. Each takes some ten milliseconds beside a thousand
-/// others.
+/// Once so many of them lack more than rules of iptables, and are repaired one by one, no more are locked. Each takes some ten milliseconds
+/// beside a thousand others.
 const MOST_ALONE: usize = 256;
 
 /// So many are locked together where the kernel refuses to change the rules of many at once.
@@ -85,7 +85,7 @@ pub fn repair_together(
 /// An attachment with what is missing of it, or its outcome, if there is nothing to do.
 type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 
-/// The outcome of an attachment of which only rules were missing, and the connections that are stale now.
+/// The outcome of an attachment that lacked only rules of iptables, and the connections that are stale now.
 type Settled = (RepairOutcome, Vec<StaleFlows>);
 
 /// What is missing of the first of some attachments: of as many as may be locked together. Once one lacks something, the next ones are
@@ -154,15 +154,14 @@ fn find_expected<'a>(
     )
 }
 
-/// Looks whether those whose rules have been made are still there. Returns the outcome of each of which only rules were missing.
+/// Looks whether those whose rules have been made are still there. Returns the outcome of each that lacked nothing else.
 fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
     let settle = |found: &Found<'_>, host: &mut ThreadHost<'_>| {
         let (case, missing) = found.as_ref().ok()?;
         let flows = missing.flows_of_rules()?;
         let host = host.serving(case);
         case.enter(host).ok()?;
-        let is_recorded = case.find_missing_records(&|_| false, host).is_ok_and(|missing| missing.is_empty());
-        let stays = is_recorded && matches!(case.lost(host), Ok(None));
+        let stays = matches!(case.lost(host), Ok(None));
         let named = missing.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
         stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
     };

@@ -31,6 +31,8 @@ pub struct NamespaceContents {
     pub own: Vec<IpAddr>,
     /// The addresses of other interfaces of the container in the same network.
     pub others: Vec<IpAddr>,
+    /// The addresses of its other veths without an alias, which the reference may have made in the same network.
+    pub unlabelled: Vec<IpAddr>,
 }
 
 /// The interface with the attachment's name inside the container, if it is the attachment's.
@@ -50,16 +52,16 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
     if !is_reached(request, host)? {
         return Ok(NamespaceContents { others: addresses_of_other_peers(at, host)?, ..NamespaceContents::default() });
     }
-    let others = addresses_of_others(at, host)?;
+    let (others, unlabelled) = addresses_of_others(at, host)?;
     let Some(link) = host.link(Ns::Container, &at.ifname)? else {
-        return Ok(NamespaceContents { others, ..NamespaceContents::default() });
+        return Ok(NamespaceContents { others, unlabelled, ..NamespaceContents::default() });
     };
     let veth = judge(&link, request, at, host)?;
     let own = match veth {
         NamespaceVeth::None => Vec::new(),
         NamespaceVeth::Unlabelled(_) | NamespaceVeth::Own(_) => addresses_of(&link, host)?,
     };
-    Ok(NamespaceContents { veth, own, others })
+    Ok(NamespaceContents { veth, own, others, unlabelled })
 }
 
 /// The alias at the host's end, which the container cannot change, names the owner of the interface. Without an alias,
@@ -115,16 +117,19 @@ pub fn is_global(address: &IpAddr) -> bool {
     }
 }
 
-/// The addresses of those veths of the container that the same network has attached under other names. An address
-/// that the container itself has put elsewhere does not count: it could keep its rules alive by that.
-fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
-    let mut addresses = Vec::new();
+/// The addresses of those veths of the container that the same network has attached under other names, and of those whose ends on the host
+/// have no alias. An address that the container itself has put elsewhere does not count: it could keep its rules alive by that.
+fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<(Vec<IpAddr>, Vec<IpAddr>), Error> {
+    let (mut others, mut unlabelled) = (Vec::new(), Vec::new());
     for link in host.links(Ns::Container, LinkQuery::Kind("veth"))? {
-        if veth::host_end(&link, host)?.is_some_and(|port| is_of_other_interface(&port, at)) {
-            addresses.extend(addresses_of(&link, host)?);
+        let Some(port) = veth::host_end(&link, host)? else { continue };
+        if is_of_other_interface(&port, at) {
+            others.extend(addresses_of(&link, host)?);
+        } else if port.alias.is_none() && link.name != at.ifname.as_str() {
+            unlabelled.extend(addresses_of(&link, host)?);
         }
     }
-    Ok(addresses)
+    Ok((others, unlabelled))
 }
 
 /// The same where the container's namespace is not known: the addresses at the other ends of the host's veths.

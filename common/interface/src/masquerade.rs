@@ -31,6 +31,9 @@ mod record;
 
 pub use record::{forget, is_recorded};
 
+/// The plugin that lets others make the interface.
+const FLANNEL: &str = "flannel";
+
 /// Which backend masquerades some addresses: the configured one, or the one that the host has.
 pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Host) -> Result<Backend, Error> {
     let families = addresses.iter().map(|address| address.family());
@@ -70,18 +73,17 @@ pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cid
     rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
 }
 
-/// Removes the rules of an attachment that this plugin, or the reference, has made.
+/// Removes the rules of an attachment.
 ///
 /// # Errors
 /// The first failure; one backend, or family, does not keep the others.
 pub fn remove(
-    plugin: &str,
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let unwanted = removals(plugin, request, at, sandbox, host)?;
+    let unwanted = removals(request, at, sandbox, host)?;
     let mut removal = Removal::new(host);
     unwanted.into_iter().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     removal.finish()
@@ -116,10 +118,11 @@ pub fn remove_made_by_reference(
     }
 }
 
-/// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it.
+/// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it. `flannel`, which lets it work in its
+/// own process, records the attachment itself.
 fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> bool {
     !matches!(sandbox.veth, NamespaceVeth::Own(_))
-        && AttachmentRecord::find(at, host).is_none_or(|record| record.maker != plugin)
+        && AttachmentRecord::find(at, host).is_none_or(|record| ![plugin, FLANNEL].contains(&record.maker.as_str()))
 }
 
 /// Whether the chain of an attachment exists. Nothing else is read.
@@ -132,11 +135,7 @@ fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<boo
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
 /// now. Families in which ADD gave it no address are left out, by the result or the record; without both, those in which it has none
 /// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
-///
-/// The reference names an interface's chain by network and container alone, and nothing says which other interfaces of the container it has
-/// made. So of what it has made in iptables only the rules for known addresses go, if those that ADD gave the interface are known.
 fn removals(
-    plugin: &str,
     request: &Request,
     at: &Attachment,
     sandbox: &NamespaceContents,
@@ -144,31 +143,22 @@ fn removals(
 ) -> Result<Vec<RuleRemoval>, Error> {
     let added = added_addresses(request, at, host);
     let own = own_addresses(&added, sandbox);
-    let is_listed = !added.is_empty() && is_made_by_reference(plugin, at, sandbox, host);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
-    let backend = Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied());
-    let expected = if is_listed || backend == Backend::Iptables { own } else { Vec::new() };
+    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
+        Backend::Iptables => own,
+        Backend::Nftables => Vec::new(),
+    };
     let configured = configured(request).filter(|_| !families.is_empty());
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let by_iptables = |family| {
-        let removal = match is_listed {
-            true => iptables::remove_listed(at, family, &expected),
-            false => iptables::remove(at, family, &expected, &sandbox.others),
-        };
-        known_if(Backend::Iptables, removal.into())
-    };
+    let kept = kept_addresses(&added, sandbox);
+    let by_iptables = |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &kept).into());
     let is_unknown = added.is_empty() && families.is_empty();
-    let mut in_use = Family::ALL.to_vec();
-    in_use.retain(|family| is_unknown || families.contains(family));
-    if is_listed && backend == Backend::Nftables {
-        let found = in_use.iter().map(|family| has_chain(at, *family, host)).collect::<Result<Vec<_>, _>>()?;
-        in_use = in_use.into_iter().zip(found).filter_map(|(family, is_found)| is_found.then_some(family)).collect();
-    }
+    let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
-    Ok(in_use.into_iter().map(by_iptables).chain([by_nftables]).collect())
+    Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
 }
 
 /// The backend that the configuration names. A configuration that cannot be read does not stop DEL.
@@ -199,13 +189,23 @@ fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> V
     })
 }
 
-/// The addresses of ADD and those of the interface, except those that another one of the container has by now.
+/// The addresses of ADD and those of the interface, except those whose rules are kept.
 fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
-    let mut own: Vec<IpAddr> = added.iter().chain(&sandbox.own).copied().filter(is_global).collect();
-    own.retain(|address| !sandbox.others.contains(address));
+    let mut own: Vec<IpAddr> =
+        added.iter().chain(sandbox.own.iter().filter(|address| is_global(address))).copied().collect();
+    let kept = kept_addresses(added, sandbox);
+    own.retain(|address| !kept.contains(address));
     own.sort_unstable();
     own.dedup();
     own
+}
+
+/// The addresses of the container's other interfaces. The reference names a chain by network and container alone, and nothing says in which
+/// network it has made an interface. An address that ADD has given to this one does not count on such an interface: the container could
+/// keep the rules by putting it there.
+fn kept_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
+    let unlabelled = sandbox.unlabelled.iter().filter(|address| !added.contains(address));
+    sandbox.others.iter().chain(unlabelled).copied().collect()
 }
 
 /// Removes, for GC, the rules of a network whose comments name no valid attachment.

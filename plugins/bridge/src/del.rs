@@ -25,7 +25,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
             masquerade::remove_made_by_reference(Bridge.kind(), request, &at, &sandbox, host);
             Ok(())
         });
-    } else if removal.attempt(|host| masquerade::remove(Bridge.kind(), request, &at, &sandbox, host)).is_some() {
+    } else if removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {
         removal.step(&masquerade::forget(&at));
     }
     ipam::del_with(request, &mut removal, |removal| {

@@ -184,15 +184,24 @@ fn with_first_interface(keys: &str) -> (FakeHost, Caller) {
 #[test]
 fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() {
     for keys in MASQUERADES {
-        for is_asked_for in [false, true] {
+        for number in 0..8 {
+            let [is_own, is_asked_for, has_result] = [1, 2, 4].map(|bit| number & bit != 0);
             let (mut host, second) = with_first_interface(keys);
             let before = host.netfilter.dump();
-            let second = second.after_add(&Bridge, &mut host);
-            forget_who_made_it(&mut host);
-            let later = format!(r#""ipMasq":{is_asked_for}"#);
-            let later = second.with_config(&second.config.replace(r#""ipMasq":true"#, &later));
+            if is_own {
+                forget_who_made_it(&mut host);
+            }
+            let added = second.after_add(&Bridge, &mut host);
+            if !is_own {
+                forget_who_made_it(&mut host);
+            }
+            let later = if has_result { added } else { second };
+            let key = format!(r#""ipMasq":{is_asked_for}"#);
+            let later = later.with_config(&later.config.replace(r#""ipMasq":true"#, &key));
             later.del(&Bridge, &mut host).expect("DEL");
-            assert_eq!(host.netfilter.dump(), before, "{keys}, asked for: {is_asked_for}");
+            let case =
+                format!("{keys}, by this plugin: {is_own}, asked for: {is_asked_for}, with a result: {has_result}");
+            assert_eq!(host.netfilter.dump(), before, "{case}");
         }
     }
 }

@@ -7,9 +7,6 @@ use cni_core::request::Request;
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
-use cni_plugin::run::Plugin as _;
-
-use crate::Ptp;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
@@ -17,7 +14,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host));
     let is_known = sandbox.is_some();
     let sandbox = sandbox.unwrap_or_default();
-    removal.attempt(|host| masquerade::remove(Ptp.kind(), request, &at, &sandbox, host));
+    removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host));
     ipam::del_with(request, &mut removal, |removal| {
         removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host)).filter(|()| is_known)
     });

@@ -7,13 +7,45 @@
 use std::any::Any;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Condvar, LazyLock, Mutex};
 use std::thread;
+
+/// Three times as many cells are computed at once as there are processors, since most of them wait. The tables of all tests of a program
+/// share these slots: with more, a busy machine took longer for a step than the plugins allow.
+static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
+    let most = 3 * thread::available_parallelism().map_or(1, usize::from);
+    Slots { most, free: Mutex::new(most), freed: Condvar::new() }
+});
+
+struct Slots {
+    most: usize,
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A slot, which is free again when this is dropped.
+struct Slot<'a>(&'a Slots);
+
+impl Slots {
+    /// Waits for a free slot.
+    fn take(&self) -> Slot<'_> {
+        let free = self.free.lock().expect("nobody panics with it");
+        *self.freed.wait_while(free, |free| *free == 0).expect("nobody panics with it") -= 1;
+        Slot(self)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().expect("nobody panics with it") += 1;
+        self.0.freed.notify_one();
+    }
+}
 
 /// The value of a cell, or its error.
 type CellResult = Result<String, String>;
 
-/// Computes all cells, twice as many at once as there are processors, since most of them wait, and prints the table.
+/// Computes all cells, several at once, and prints the table.
 ///
 /// The words of `head` name the columns that identify the cell.
 ///
@@ -40,12 +72,13 @@ fn each<C: Send>(cells: Vec<C>, work: impl Fn(C) -> String + Sync) -> Vec<CellRe
     let next = || queue.lock().expect("no worker panics with the queue").next();
     let worker = || {
         while let Some((index, cell)) = next() {
+            let _slot = SLOTS.take();
             let outcome = catch_unwind(AssertUnwindSafe(|| work(cell))).map_err(|cause| text_of(&*cause));
             *seen[index].lock().expect("no worker panics with a cell") = outcome;
         }
     };
     thread::scope(|scope| {
-        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..SLOTS.most {
             scope.spawn(worker);
         }
     });

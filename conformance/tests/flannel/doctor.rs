@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::{Invocation, ListHost, Verb};
+use cni_conformance::{Invocation, ListHost, Verb, script};
 use serde_json::{Value, json};
 
 use crate::flannel::setup::{DUAL, LEASE, SUBNET_FILE, host_with, remove_lease, write_lease};
@@ -41,7 +41,7 @@ struct Flanneld(Child);
 impl Flanneld {
     fn start(host: &ListHost) -> Self {
         let program = "/run/conformance/flanneld";
-        fs::copy("/bin/sleep", program).expect("copy a program");
+        script::copy_program("/bin/sleep", program);
         let child = host.sandbox.host().run(|| Command::new(program).arg("300").spawn().expect("start a process"));
         let started = Instant::now();
         let name = || fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap_or_default();

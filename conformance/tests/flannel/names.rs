@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cni_conformance::{Attachment, Invocation, ListHost, PortMapping, Sandbox, Spelling, Verb, binaries};
+use cni_conformance::{Attachment, Invocation, ListHost, PortMapping, Sandbox, Spelling, Verb, binaries, script};
 use serde_json::json;
 
 use crate::flannel::setup::{LEASE, flannel, list, write_lease};
@@ -27,7 +27,7 @@ fn the_layout_of_k3s_works() {
     let host = ListHost::new(list);
     write_lease(LEASE);
     let folder = folder("k3s");
-    fs::copy(binaries::under_test().join("cni-plugins"), folder.join("cni")).expect("copy the binary");
+    script::copy_program(binaries::under_test().join("cni-plugins"), folder.join("cni"));
     for name in ["bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap"] {
         symlink("cni", folder.join(name)).expect("a link");
     }

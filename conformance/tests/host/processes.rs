@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cni_conformance::{
     Attachment, Chain, Container, Flavour, Hairpin, Invocation, Nomad, Outcome, PortMapping, Runtime, Sandbox,
-    Spelling, Verb, binaries, nomad,
+    Spelling, Verb, binaries, nomad, script,
 };
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ fn copies() -> PathBuf {
     let folder = Path::new("/run/copies");
     fs::create_dir_all(folder).expect("a folder");
     for plugin in ["bridge", "host-local", "static"] {
-        fs::copy(binaries::under_test().join(plugin), folder.join(plugin)).expect("a copy");
+        script::copy_program(binaries::under_test().join(plugin), folder.join(plugin));
     }
     folder.to_owned()
 }

@@ -187,7 +187,7 @@ impl DelProcess {
     /// One that runs the file of a plugin, as far as its name tells.
     fn del(container_id: &str) -> Self {
         fs::create_dir_all("/run/others").expect("create a folder");
-        fs::copy("/usr/bin/sleep", "/run/others/bridge").expect("copy a program");
+        script::copy_program("/usr/bin/sleep", "/run/others/bridge");
         Self::start("/run/others/bridge", container_id, 0)
     }
 
@@ -226,7 +226,7 @@ fn only_a_plugin_of_root_is_believed_to_delete() {
     let plugin = DelProcess::del("another");
     flush(&sandbox);
     // As sudo, which asks for the password.
-    fs::copy("/usr/bin/sleep", "/run/others/asking").expect("copy a program");
+    script::copy_program("/usr/bin/sleep", "/run/others/asking");
     fs::set_permissions("/run/others/asking", fs::Permissions::from_mode(0o4755)).expect("set the mode");
     for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0), ("/run/others/asking", 0)] {
         let _pretending = DelProcess::start(program, &attachment.container_id, user);

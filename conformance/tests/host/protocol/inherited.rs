@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cni_conformance::{Invocation, Sandbox, Verb, binaries};
+use cni_conformance::{Invocation, Sandbox, Verb, binaries, script};
 
 use crate::protocol::{call, config};
 
@@ -49,7 +49,7 @@ fn a_folder_whose_name_is_no_text_is_one_like_others() {
     let folder = Path::new("/run").join(OsStr::from_bytes(b"plugins-\xff"));
     fs::create_dir(&folder).expect("create a folder");
     for plugin in ["bridge", "host-local"] {
-        fs::copy(binaries::under_test().join(plugin), folder.join(plugin)).expect("copy a plugin");
+        script::copy_program(binaries::under_test().join(plugin), folder.join(plugin));
     }
     let container = sandbox.container("ctr1");
     let mut command = Command::new(folder.join("bridge"));

@@ -31,7 +31,8 @@ pub struct NamespaceContents {
     pub own: Vec<IpAddr>,
     /// The addresses of other interfaces of the container in the same network.
     pub others: Vec<IpAddr>,
-    /// The addresses of its other veths without an alias, which the reference may have made in the same network.
+    /// The addresses of the container's other veths whose ends on the host name no attachment: the reference may have made them in the same
+    /// network.
     pub unlabelled: Vec<IpAddr>,
 }
 
@@ -118,14 +119,14 @@ pub fn is_global(address: &IpAddr) -> bool {
 }
 
 /// The addresses of those veths of the container that the same network has attached under other names, and of those whose ends on the host
-/// have no alias. An address that the container itself has put elsewhere does not count: it could keep its rules alive by that.
+/// name no attachment. An address that the container itself has put elsewhere does not count: it could keep its rules alive by that.
 fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<(Vec<IpAddr>, Vec<IpAddr>), Error> {
     let (mut others, mut unlabelled) = (Vec::new(), Vec::new());
     for link in host.links(Ns::Container, LinkQuery::Kind("veth"))? {
         let Some(port) = veth::host_end(&link, host)? else { continue };
         if is_of_other_interface(&port, at) {
             others.extend(addresses_of(&link, host)?);
-        } else if port.alias.is_none() && link.name != at.ifname.as_str() {
+        } else if LinkOwner::of(&port, at) == LinkOwner::Unlabelled && link.name != at.ifname.as_str() {
             unlabelled.extend(addresses_of(&link, host)?);
         }
     }

@@ -104,7 +104,8 @@ pub fn remove_made_by_reference(
     if !is_made_by_reference(plugin, at, sandbox, host) {
         return;
     }
-    let own = own_addresses(&added_addresses(request, at, host), sandbox);
+    let added = added_addresses(request, at, host);
+    let own = own_addresses(&added, sandbox, &kept_addresses(&added, sandbox));
     let mut removal = Removal::new(host);
     for family in Family::ALL.into_iter().filter(|family| own.iter().any(|address| Family::of(*address) == *family)) {
         removal.attempt(|host| {
@@ -142,7 +143,8 @@ fn removals(
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
     let added = added_addresses(request, at, host);
-    let own = own_addresses(&added, sandbox);
+    let kept = kept_addresses(&added, sandbox);
+    let own = own_addresses(&added, sandbox, &kept);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
     let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
@@ -153,7 +155,6 @@ fn removals(
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let kept = kept_addresses(&added, sandbox);
     let by_iptables = |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &kept).into());
     let is_unknown = added.is_empty() && families.is_empty();
     let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
@@ -189,11 +190,10 @@ fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> V
     })
 }
 
-/// The addresses of ADD and those of the interface, except those whose rules are kept.
-fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
+/// The addresses of ADD and those of the interface, without those whose rules are `kept`.
+fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents, kept: &[IpAddr]) -> Vec<IpAddr> {
     let mut own: Vec<IpAddr> =
         added.iter().chain(sandbox.own.iter().filter(|address| is_global(address))).copied().collect();
-    let kept = kept_addresses(added, sandbox);
     own.retain(|address| !kept.contains(address));
     own.sort_unstable();
     own.dedup();

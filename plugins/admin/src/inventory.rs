@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
-use crate::work_share::{LEAST_SHARE, by_threads, read_ahead, threads};
+use crate::work_share::{LEAST_SHARE, by_threads, read_ahead};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
@@ -302,7 +302,7 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
 /// Looks for missing rules of many attachments.
 fn examine(attached: &mut [Attached], tables: &KeptTables) {
     let tools = || repair::Tools::for_looking(tables);
-    by_threads(threads(), attached, tools, |one, tools| one.examine(tools));
+    by_threads(attached, tools, |one, tools| one.examine(tools));
 }
 
 impl Attached {

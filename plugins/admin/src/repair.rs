@@ -272,7 +272,7 @@ pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<Miss
     let case = Case::new(cached, file, &tools.calls)?;
     let mut host = LinuxHost::new(case.request());
     case.enter(&mut host)?;
-    let Missing { parts, mut failures, records: _ } = case.look(&mut DryRun::without_rules(&mut host));
+    let Missing { parts, mut failures, lacks_records: _ } = case.look(&mut DryRun::without_rules(&mut host));
     match failures.pop() {
         Some(error) => Err(error.into()),
         None => Ok(parts.into_iter().map(|(_, part)| part).collect()),

@@ -30,14 +30,23 @@ pub fn read_ahead<'scope>(tables: &'scope KeptTables, scope: &'scope Scope<'scop
 }
 
 /// How many threads share the work.
-pub fn threads() -> usize {
+fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// Works on some items with so many threads, the calling one included, and returns the results in the order of the items. Each thread
-/// takes the next few that no other has taken, since one may be slower than others. `tools` makes what a thread works with. Where no thread
-/// can be made, the others do its work.
+/// Works on some items with several threads, the calling one included, and returns the results in the order of the items. Each thread takes
+/// the next few that no other has taken, since one may be slower than others. `tools` makes what a thread works with. Where no thread can be
+/// made, the others do its work.
 pub fn by_threads<T: Send, R: Send, W>(
+    items: impl IntoIterator<Item = T>,
+    tools: impl Fn() -> W + Sync,
+    work: impl Fn(T, &mut W) -> R + Sync,
+) -> Vec<R> {
+    by_most(threads(), items, tools, work)
+}
+
+/// The same with at most so many threads.
+fn by_most<T: Send, R: Send, W>(
     threads: usize,
     items: impl IntoIterator<Item = T>,
     tools: impl Fn() -> W + Sync,
@@ -77,7 +86,7 @@ mod tests {
     fn threads_work_on_all_items_and_keep_their_order() {
         for items in [0, 1, LEAST_SHARE, LEAST_SHARE + 1, 1000] {
             for threads in 1..=4 {
-                let done = by_threads(threads, 0..items, || 1, |item, one| item + *one);
+                let done = by_most(threads, 0..items, || 1, |item, one| item + *one);
                 assert_eq!(done, (1..=items).collect::<Vec<_>>(), "{items} by {threads}");
             }
         }

@@ -43,7 +43,7 @@ pub struct Missing {
     pub parts: Vec<(&'static str, MissingPart)>,
     pub failures: Vec<Error>,
     /// Whether something is to be recorded.
-    pub records: bool,
+    pub lacks_records: bool,
 }
 
 impl Missing {
@@ -62,7 +62,7 @@ impl Missing {
                 return None;
             }
         }
-        (self.failures.is_empty() && !self.records).then_some(flows)
+        (self.failures.is_empty() && !self.lacks_records).then_some(flows)
     }
 
     /// The outcome when nothing is put back.
@@ -160,7 +160,7 @@ impl<'a> Case<'a> {
         if missing.is_empty() {
             return Err(RepairOutcome::Complete);
         }
-        missing.records = !self.find_missing_records(&|_| false, host).is_ok_and(|records| records.is_empty());
+        missing.lacks_records = !self.find_missing_records(&|_| false, host).is_ok_and(|records| records.is_empty());
         Ok(missing)
     }
 

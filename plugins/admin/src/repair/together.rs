@@ -24,7 +24,7 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{by_threads, read_ahead, threads};
+use crate::work_share::{by_threads, read_ahead};
 
 /// So many attachments are locked together, and their rules put back in one change of each table. ADD, DEL and GC may have to wait for
 /// the last of them.
@@ -36,8 +36,8 @@ const LOCKED_FOR: Duration = Duration::from_secs(2);
 /// Once an attachment lacks something, this many of the next ones are locked and looked at together.
 const AT_ONCE: usize = 256;
 
-/// Once so many of them lack more than rules of iptables, and are repaired one by one, no more are locked. Each takes some ten milliseconds
-/// beside a thousand others.
+/// An attachment that lacks more than rules of iptables is repaired by itself, which takes some ten milliseconds beside a thousand others.
+/// Once this many such are locked, no more are locked.
 const MOST_ALONE: usize = 256;
 
 /// So many are locked together where the kernel refuses to change the rules of many at once.
@@ -88,8 +88,8 @@ type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 /// The outcome of an attachment that lacked only rules of iptables, and the connections that are stale now.
 type Settled = (RepairOutcome, Vec<StaleFlows>);
 
-/// What is missing of the first of some attachments: of as many as may be locked together. Once one lacks something, the next ones are
-/// expected to lack something, and are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
+/// Locks and looks at as many of some attachments, from the first on, as may be locked together. Once one lacks something, the next ones
+/// are expected to lack something, and are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
 fn find_some<'a>(
     attachments: &'a [(Cached, &CacheFile)],
     mut is_expected: bool,
@@ -130,7 +130,7 @@ fn find_expected<'a>(
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
-    let cases = by_threads(threads(), attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
+    let cases = by_threads(attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
     let mut networks = Vec::new();
     let locked = cases.into_iter().map(|case| {
         let case = case?;
@@ -143,7 +143,6 @@ fn find_expected<'a>(
     });
     let locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
     by_threads(
-        threads(),
         locked,
         || ThreadHost::new(tools.tables),
         |case, host| {
@@ -154,7 +153,7 @@ fn find_expected<'a>(
     )
 }
 
-/// Looks whether those whose rules have been made are still there. Returns the outcome of each that lacked nothing else.
+/// Looks whether the attachments whose rules have been made are still there. Returns the outcome of each that lacked nothing else.
 fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
     let settle = |found: &Found<'_>, host: &mut ThreadHost<'_>| {
         let (case, missing) = found.as_ref().ok()?;
@@ -165,10 +164,10 @@ fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
         let named = missing.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
         stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
     };
-    by_threads(threads(), found, || ThreadHost::new(tables), settle)
+    by_threads(found, || ThreadHost::new(tables), settle)
 }
 
-/// Repairs what is left of those that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and those that
+/// Repairs what is left of the attachments that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and those that
 /// are repaired after them.
 fn finish_all(
     found: Vec<Found<'_>>,

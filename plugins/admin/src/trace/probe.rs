@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -12,6 +13,7 @@ use cni_core::names::IfName;
 use cni_kernel::echo::echo;
 use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_kernel::netns::Netns;
+use cni_model::link::OperState;
 use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
 
 use super::case::ProbeReply;
@@ -20,7 +22,12 @@ use super::packet::UDP;
 /// How many networks are tried for the probe.
 const TRIES: u32 = 64;
 
-/// A namespace from which no path was found.
+/// The time limit for the kernel to activate the probe's link, and the interval of looking. The kernel does it in the
+/// background (net/core/link_watch.c), and seconds later while others change many links.
+const ACTIVATION_LIMIT: Duration = Duration::from_secs(10);
+const ACTIVATION_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why there is no namespace to send the probe from.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("failed to make a network namespace: {0}")]
@@ -31,6 +38,8 @@ pub enum ProbeError {
     NoNetwork,
     #[error("a link is called {0} already")]
     Name(String),
+    #[error("the probe's link {link} does not pass packets after {} seconds: its state is {state}", ACTIVATION_LIMIT.as_secs())]
+    NotActivated { link: String, state: OperState },
 }
 
 /// A network namespace behind a link of the host.
@@ -70,6 +79,7 @@ impl Neighbour {
         host.set_link_up(index)?;
         host.add_address(index, near, Dad::Skip)?;
         neighbour.set_up(far)?;
+        neighbour.await_activation(&mut host)?;
         Ok(neighbour)
     }
 
@@ -80,6 +90,22 @@ impl Neighbour {
         inside.add_address(probe.index, own, Dad::Skip)?;
         let everywhere = Cidr::new(own.family().unspecified(), 0).ok_or(ProbeError::NoNetwork)?;
         Ok(inside.add_route(probe.index, &NewRoute { gw: Some(self.host), ..NewRoute::to(everywhere) })?)
+    }
+
+    /// Waits until the host's end sends packets: earlier, its answer to the probe's ARP request is dropped, and the packet
+    /// filter sees no probe.
+    fn await_activation(&self, host: &mut Socket) -> Result<(), ProbeError> {
+        let end = Instant::now() + ACTIVATION_LIMIT;
+        loop {
+            let state = host.link(&self.link)?.map_or(OperState::NotPresent, |link| link.oper_state);
+            if state == OperState::Up {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(ProbeError::NotActivated { link: self.link.clone(), state });
+            }
+            thread::sleep(ACTIVATION_PAUSE);
+        }
     }
 }
 

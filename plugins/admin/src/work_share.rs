@@ -42,11 +42,11 @@ pub fn by_threads<T: Send, R: Send, W>(
     tools: impl Fn() -> W + Sync,
     work: impl Fn(T, &mut W) -> R + Sync,
 ) -> Vec<R> {
-    by_most(threads(), items, tools, work)
+    by_threads_at_most(threads(), items, tools, work)
 }
 
 /// The same with at most so many threads.
-fn by_most<T: Send, R: Send, W>(
+fn by_threads_at_most<T: Send, R: Send, W>(
     threads: usize,
     items: impl IntoIterator<Item = T>,
     tools: impl Fn() -> W + Sync,
@@ -86,7 +86,7 @@ mod tests {
     fn threads_work_on_all_items_and_keep_their_order() {
         for items in [0, 1, LEAST_SHARE, LEAST_SHARE + 1, 1000] {
             for threads in 1..=4 {
-                let done = by_most(threads, 0..items, || 1, |item, one| item + *one);
+                let done = by_threads_at_most(threads, 0..items, || 1, |item, one| item + *one);
                 assert_eq!(done, (1..=items).collect::<Vec<_>>(), "{items} by {threads}");
             }
         }

@@ -42,7 +42,7 @@ struct Ours {
 pub struct Missing {
     pub parts: Vec<(&'static str, MissingPart)>,
     pub failures: Vec<Error>,
-    /// Whether something is to be recorded.
+    /// Whether something is to be recorded, or whether it is could not be found out.
     pub lacks_records: bool,
 }
 

@@ -106,7 +106,7 @@ fn find_some<'a>(
             let known = found.len();
             if is_expected {
                 let following = attachments[known..].iter().take(AT_ONCE);
-                found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), tools, host));
+                found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), started, tools, host));
             } else {
                 let (cached, file) = next;
                 found.push(Case::new(cached, file, tools.calls).and_then(|case| {
@@ -124,24 +124,30 @@ fn find_some<'a>(
     found
 }
 
-/// Takes the locks of some attachments, then looks at them, with several threads.
+/// Takes the locks of some attachments, then looks at them, with several threads. If it has to wait for locks, it takes no more of them
+/// once those taken since `started` were held long enough, and returns fewer.
 fn find_expected<'a>(
     attachments: impl Iterator<Item = (&'a Cached, &'a CacheFile)>,
+    started: Instant,
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
     let cases = by_threads(attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
-    let mut networks = Vec::new();
-    let locked = cases.into_iter().map(|case| {
-        let case = case?;
-        let network = &case.cached().at.network;
-        case.lock(!networks.contains(network), host)?;
-        if networks.last() != Some(network) {
-            networks.push(network.clone());
+    let (mut networks, mut locked) = (Vec::new(), Vec::new());
+    for case in cases {
+        if !locked.is_empty() && started.elapsed() > LOCKED_FOR {
+            break;
         }
-        Ok(case)
-    });
-    let locked: Vec<Result<Case<'a>, RepairOutcome>> = locked.collect();
+        locked.push(case.and_then(|case| {
+            let network = &case.cached().at.network;
+            let is_first = !networks.contains(network);
+            case.lock(is_first, host)?;
+            if is_first {
+                networks.push(network.clone());
+            }
+            Ok(case)
+        }));
+    }
     by_threads(
         locked,
         || ThreadHost::new(tools.tables),
@@ -153,7 +159,7 @@ fn find_expected<'a>(
     )
 }
 
-/// Looks whether the attachments whose rules have been made are still there. Returns the outcome of each that lacked nothing else.
+/// Looks whether attachments are still there, now that their rules have been made. Returns the outcome of each that lacked nothing else.
 fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
     let settle = |found: &Found<'_>, host: &mut ThreadHost<'_>| {
         let (case, missing) = found.as_ref().ok()?;
@@ -167,8 +173,8 @@ fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
     by_threads(found, || ThreadHost::new(tables), settle)
 }
 
-/// Repairs what is left of the attachments that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and those that
-/// are repaired after them.
+/// Repairs what is left of the attachments that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and
+/// those that are repaired after them.
 fn finish_all(
     found: Vec<Found<'_>>,
     joined: Joined,

@@ -90,9 +90,13 @@ pub fn is_stale(alias: &str, network: &NetworkName, kept: &[Attachment]) -> bool
 }
 
 fn is_of_network(alias: &str, network: &NetworkName) -> bool {
+    alias.starts_with(&start(network)) || has_digest_of(alias, network)
+}
+
+/// Whether an alias was too long, and has the digest of the network.
+pub fn has_digest_of(alias: &str, network: &NetworkName) -> bool {
     let digests = alias.rsplit_once(MARK).filter(|(_, whole)| whole.len() == DIGITS);
-    alias.starts_with(&start(network))
-        || alias.starts_with(PREFIX) && digests.is_some_and(|(rest, _)| rest.ends_with(&network_digest(network)))
+    alias.starts_with(PREFIX) && digests.is_some_and(|(rest, _)| rest.ends_with(&network_digest(network)))
 }
 
 /// The owner of a link on the host, according to its alias.

@@ -25,6 +25,8 @@ use crate::{verify, veth};
 /// follows the process number. And root in the container may have made any interface, under any name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceContents {
+    /// Whether it could be looked into. If not, only `others` is known, by the host's ends of veths of these plugins.
+    pub is_seen: bool,
     /// The interface.
     pub veth: NamespaceVeth,
     /// Its addresses.
@@ -42,7 +44,7 @@ pub enum NamespaceVeth {
     /// No interface has the name, or another program made it, or it was made for another attachment.
     #[default]
     None,
-    /// An end of a veth without an alias, by its index: made by the reference plugins, or by the container itself.
+    /// An end of a veth that [`LinkOwner::Unlabelled`] describes, by its index: made by the reference plugins, or by the container itself.
     Unlabelled(u32),
     /// The attachment's own; the host's end has this name.
     Own(IfName),
@@ -50,23 +52,23 @@ pub enum NamespaceVeth {
 
 /// Looks into the container. If the namespace has ended, its interfaces have ended too.
 pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceContents, Error> {
+    let mut contents = NamespaceContents::default();
     if !is_reached(request, host)? {
-        return Ok(NamespaceContents { others: addresses_of_other_peers(at, host)?, ..NamespaceContents::default() });
+        contents.others = addresses_of_other_peers(at, host)?;
+        return Ok(contents);
     }
-    let (others, unlabelled) = addresses_of_others(at, host)?;
-    let Some(link) = host.link(Ns::Container, &at.ifname)? else {
-        return Ok(NamespaceContents { others, unlabelled, ..NamespaceContents::default() });
-    };
-    let veth = judge(&link, request, at, host)?;
-    let own = match veth {
-        NamespaceVeth::None => Vec::new(),
-        NamespaceVeth::Unlabelled(_) | NamespaceVeth::Own(_) => addresses_of(&link, host)?,
-    };
-    Ok(NamespaceContents { veth, own, others, unlabelled })
+    contents.is_seen = true;
+    add_others(&mut contents, at, host)?;
+    let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(contents) };
+    contents.veth = judge(&link, request, at, host)?;
+    if contents.veth != NamespaceVeth::None {
+        contents.own = addresses_of(&link, host)?;
+    }
+    Ok(contents)
 }
 
-/// The alias at the host's end, which the container cannot change, names the owner of the interface. Without an alias,
-/// the result of ADD may identify it.
+/// The alias at the host's end, which the container cannot change, names the owner of the interface. If it names no
+/// attachment, the result of ADD may identify the interface.
 fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceVeth, Error> {
     let port = veth::host_end(link, host)?;
     let owner = port.as_ref().map_or(LinkOwner::Unlabelled, |port| LinkOwner::of(port, at));
@@ -118,22 +120,22 @@ pub fn is_global(address: &IpAddr) -> bool {
     }
 }
 
-/// The addresses of those veths of the container that the same network has attached under other names, and of those whose ends on the host
-/// name no attachment. An address that the container itself has put elsewhere does not count: it could keep its rules alive by that.
-fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<(Vec<IpAddr>, Vec<IpAddr>), Error> {
-    let (mut others, mut unlabelled) = (Vec::new(), Vec::new());
+/// Adds the addresses of those veths of the container that the same network has attached under other names, and of those whose ends on the
+/// host name no attachment.
+fn add_others(contents: &mut NamespaceContents, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     for link in host.links(Ns::Container, LinkQuery::Kind("veth"))? {
         let Some(port) = veth::host_end(&link, host)? else { continue };
-        if is_of_other_interface(&port, at) {
-            others.extend(addresses_of(&link, host)?);
+        if is_of_other_interface(&port, at) || is_of_network(&port, at) {
+            contents.others.extend(addresses_of(&link, host)?);
         } else if LinkOwner::of(&port, at) == LinkOwner::Unlabelled && link.name != at.ifname.as_str() {
-            unlabelled.extend(addresses_of(&link, host)?);
+            contents.unlabelled.extend(addresses_of(&link, host)?);
         }
     }
-    Ok((others, unlabelled))
+    Ok(())
 }
 
-/// The same where the container's namespace is not known: the addresses at the other ends of the host's veths.
+/// The addresses of other interfaces of the container in the same network, found without its namespace: those at the other ends of the
+/// host's veths.
 fn addresses_of_other_peers(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let mut addresses = Vec::new();
     for port in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
@@ -145,10 +147,18 @@ fn addresses_of_other_peers(at: &Attachment, host: &mut dyn Host) -> Result<Vec<
     Ok(addresses)
 }
 
-/// Whether a bridge port belongs to another interface of the container in the same network.
+/// Whether a veth of the host belongs to another interface of the container in the same network, by an alias that is short enough to name
+/// both.
 fn is_of_other_interface(port: &Link, at: &Attachment) -> bool {
     let owner = port.alias.as_deref().and_then(|alias| alias::owner(alias, &at.network));
     owner.is_some_and(|owner| owner.container == at.container && owner.ifname != at.ifname)
+}
+
+/// Whether a veth that leads into the container belongs to another attachment of the same network, by an alias that is too long to name its
+/// container.
+fn is_of_network(port: &Link, at: &Attachment) -> bool {
+    LinkOwner::of(port, at) == LinkOwner::Another
+        && port.alias.as_deref().is_some_and(|alias| alias::has_digest_of(alias, &at.network))
 }
 
 fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
@@ -349,8 +359,8 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
 
 /// Removes the veth of an attachment, by its host's end. If that was not found from inside the container, the veth
 /// whose alias names the attachment is removed: the runtime may have lost the namespace, or the container may have
-/// replaced its interface. If there is no such alias, the interface inside is removed if it may be one of the reference
-/// plugins, which set no alias.
+/// replaced its interface. If there is none, the interface inside is removed if its alias names no attachment: the reference plugins may
+/// have made it.
 ///
 /// # Errors
 /// The first failure; the other links are removed all the same.

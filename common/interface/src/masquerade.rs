@@ -19,6 +19,7 @@ use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
+use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
@@ -119,11 +120,15 @@ pub fn remove_made_by_reference(
     }
 }
 
-/// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it. `flannel`, which lets it work in its
-/// own process, records the attachment itself.
+/// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it. Where `flannel` calls this plugin, the
+/// record names `flannel`, which may call the reference's as well.
 fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> bool {
-    !matches!(sandbox.veth, NamespaceVeth::Own(_))
-        && AttachmentRecord::find(at, host).is_none_or(|record| ![plugin, FLANNEL].contains(&record.maker.as_str()))
+    let makers: &[&str] = match sandbox.veth {
+        NamespaceVeth::Own(_) => return false,
+        NamespaceVeth::Unlabelled(_) => &[plugin],
+        NamespaceVeth::None => &[plugin, FLANNEL],
+    };
+    AttachmentRecord::find(at, host).is_none_or(|record| !makers.contains(&record.maker.as_str()))
 }
 
 /// Whether the chain of an attachment exists. Nothing else is read.
@@ -136,6 +141,9 @@ fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<boo
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
 /// now. Families in which ADD gave it no address are left out, by the result or the record; without both, those in which it has none
 /// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
+///
+/// If the container lives and could not be looked into, the reference may have made another interface in it that has the same chain: only
+/// the rules for the addresses of ADD go, if they are known.
 fn removals(
     request: &Request,
     at: &Attachment,
@@ -143,23 +151,33 @@ fn removals(
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
     let added = added_addresses(request, at, host);
+    let is_listed = !sandbox.is_seen && !added.is_empty() && !has_ended(at, host);
     let kept = kept_addresses(&added, sandbox);
     let own = own_addresses(&added, sandbox, &kept);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
-    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
-        Backend::Iptables => own,
-        Backend::Nftables => Vec::new(),
-    };
+    let chosen = Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied());
+    let expected = if is_listed || chosen == Backend::Iptables { own } else { Vec::new() };
     let configured = configured(request).filter(|_| !families.is_empty());
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
-    let by_iptables = |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &kept).into());
+    let by_iptables = |family| {
+        let removal = match is_listed {
+            true => iptables::remove_listed(at, family, &expected),
+            false => iptables::remove(at, family, &expected, &kept),
+        };
+        known_if(Backend::Iptables, removal.into())
+    };
     let is_unknown = added.is_empty() && families.is_empty();
     let in_use = Family::ALL.into_iter().filter(|family| is_unknown || families.contains(family));
     let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
     Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
+}
+
+/// Whether the recorded namespace of an attachment has ended, and with it all interfaces of the container.
+fn has_ended(at: &Attachment, host: &mut dyn Host) -> bool {
+    AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) == Life::Dead)
 }
 
 /// The backend that the configuration names. A configuration that cannot be read does not stop DEL.
@@ -201,10 +219,11 @@ fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents, kept: &[IpAddr])
 }
 
 /// The addresses of the container's other interfaces. The reference names a chain by network and container alone, and nothing says in which
-/// network it has made an interface. An address that ADD has given to this one does not count on such an interface: the container could
-/// keep the rules by putting it there.
+/// network it has made an interface. An address that ADD gave this interface, or that it has if that is unknown, is not kept for a veth
+/// whose alias names no attachment: the container could keep the rules by putting it there.
 fn kept_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
-    let unlabelled = sandbox.unlabelled.iter().filter(|address| !added.contains(address));
+    let given = if added.is_empty() { sandbox.own.as_slice() } else { added };
+    let unlabelled = sandbox.unlabelled.iter().filter(|address| is_global(address) && !given.contains(address));
     sandbox.others.iter().chain(unlabelled).copied().collect()
 }
 

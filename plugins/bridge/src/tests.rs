@@ -184,8 +184,11 @@ fn with_first_interface(keys: &str) -> (FakeHost, Caller) {
 #[test]
 fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() {
     for keys in MASQUERADES {
-        for number in 0..8 {
-            let [is_own, is_asked_for, has_result] = [1, 2, 4].map(|bit| number & bit != 0);
+        for number in 0..16 {
+            let [is_own, is_asked_for, has_result, is_lost] = [1, 2, 4, 8].map(|bit| number & bit != 0);
+            if is_lost && !is_own && !has_result {
+                continue; // Nothing tells the two interfaces apart.
+            }
             let (mut host, second) = with_first_interface(keys);
             let before = host.netfilter.dump();
             if is_own {
@@ -198,9 +201,12 @@ fn del_leaves_the_masquerade_of_another_interface_that_the_reference_has_made() 
             let later = if has_result { added } else { second };
             let key = format!(r#""ipMasq":{is_asked_for}"#);
             let later = later.with_config(&later.config.replace(r#""ipMasq":true"#, &key));
+            let later = if is_lost { Caller { netns: String::new(), ..later } } else { later };
             later.del(&Bridge, &mut host).expect("DEL");
-            let case =
-                format!("{keys}, by this plugin: {is_own}, asked for: {is_asked_for}, with a result: {has_result}");
+            let case = format!(
+                "{keys}, by this plugin: {is_own}, asked for: {is_asked_for}, with a result: {has_result}, \
+                 without a namespace: {is_lost}"
+            );
             assert_eq!(host.netfilter.dump(), before, "{case}");
         }
     }

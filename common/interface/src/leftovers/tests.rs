@@ -48,7 +48,8 @@ fn the_sandbox_tells_own_addresses_from_those_of_other_interfaces() {
     let mut host = host();
     let lo = Address { cidr: "10.1.2.5/32".parse().expect("CIDR"), tentative: false, dad_failed: false };
     host.add_address(Ns::Container, "lo", lo);
-    let NamespaceContents { veth, own, others, unlabelled } = sandbox(&mut host);
+    let NamespaceContents { is_seen, veth, own, others, unlabelled } = sandbox(&mut host);
+    assert!(is_seen);
     assert!(matches!(veth, NamespaceVeth::Own(_)), "{veth:?}");
     assert_eq!((own, others, unlabelled), (ips(&["10.1.2.5"]), ips(&["10.1.3.5"]), ips(&[])));
 }
@@ -60,6 +61,19 @@ fn an_interface_of_another_network_or_of_the_container_itself_keeps_nothing() {
         assert_eq!(found.others, ips(&[]), "{alias:?}");
         let names_attachment = alias.is_some_and(|alias| alias.starts_with("cni:"));
         assert_eq!(found.unlabelled, if names_attachment { ips(&[]) } else { ips(&["10.1.3.5"]) }, "{alias:?}");
+    }
+}
+
+/// An alias that is too long to name the container.
+#[test]
+fn another_interface_of_a_network_with_a_long_name_is_known_inside_the_container() {
+    let name = "n".repeat(250);
+    let of = |network: &str, ifname: &str| cni_testkit::attachment(network, "c1", ifname);
+    let own = of(&name, "eth0");
+    for (eth1, others) in [(of(&name, "eth1"), ips(&["10.1.3.5"])), (of(&"m".repeat(250), "eth1"), ips(&[]))] {
+        let mut host = host_with(Some(&alias::of(&own)), Some(&alias::of(&eth1)));
+        let found = observe_sandbox(&request(NETNS), &own, &mut host).expect("observed");
+        assert_eq!((found.others, found.unlabelled), (others, ips(&[])));
     }
 }
 
@@ -85,7 +99,7 @@ fn what_is_no_veth_is_not_the_attachments() {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     host.enter(NETNS).expect("entered");
     host.add_link(Ns::Container, Link { kind: None, ..link("eth0", None) });
-    assert_eq!(sandbox(&mut host), NamespaceContents::default());
+    assert_eq!(sandbox(&mut host), NamespaceContents { is_seen: true, ..NamespaceContents::default() });
     remove_veth(&attachment("c1", "eth0"), &NamespaceContents::default(), &mut host).expect("removed");
     assert!(has(&mut host, Ns::Container, "eth0"));
 }

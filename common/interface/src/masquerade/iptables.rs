@@ -68,7 +68,7 @@ pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) 
     }
 }
 
-/// Removes the jumps of these addresses alone. The chain goes with the last jump.
+/// Removes only the jumps of these addresses, and the chain once nothing jumps to it.
 pub fn remove_listed(at: &Attachment, family: Family, own: &[IpAddr]) -> IptablesRemoval {
     let mut removal = remove(at, family, own, &[]);
     removal.chains.iter_mut().for_each(|chain| chain.jumps = JumpRemoval::Listed);

@@ -11,7 +11,9 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_model::link::{Address, Link};
 use cni_model::plan::{Ns, Step, Until};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::namespace::Life;
 
 use crate::alias::{self, LinkOwner};
 
@@ -36,6 +38,44 @@ pub fn has_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
         }
     }
     Ok(false)
+}
+
+/// An address that an attachment still has in the namespace of an earlier ADD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressInUse {
+    /// The address.
+    pub address: IpAddr,
+    /// The path of that namespace at the earlier ADD.
+    pub path: String,
+}
+
+/// Finds one of the addresses in the recorded namespace of an earlier ADD of the attachment, if that namespace still exists
+/// and is not the one at `netns`, which is entered.
+pub fn find_recorded(
+    at: &Attachment,
+    addresses: &[IpAddr],
+    netns: Option<&str>,
+    host: &mut dyn Host,
+) -> Result<Option<AddressInUse>, Error> {
+    let Some(record) = AttachmentRecord::find(at, host) else { return Ok(None) };
+    let own = if netns.is_some() { host.namespaces().identity(Ns::Container)? } else { None };
+    if own.as_ref() == Some(&record.namespace.identity) {
+        return Ok(None);
+    }
+    let inside = addresses_if_alive(&record, host);
+    if let Some(path) = netns {
+        host.enter(path)?;
+    }
+    let found = inside?.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address));
+    Ok(found.map(|address| AddressInUse { address, path: record.namespace.path }))
+}
+
+/// The addresses in the namespace of an attachment: none if it has ended, or cannot be found. May enter it.
+fn addresses_if_alive(record: &AttachmentRecord, host: &mut dyn Host) -> Result<Vec<Address>, Error> {
+    if record.life(host) != Life::Alive {
+        return Ok(Vec::new());
+    }
+    Ok(record.addresses(host)?.unwrap_or_default())
 }
 
 /// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.

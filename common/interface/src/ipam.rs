@@ -2,11 +2,13 @@
 //!
 //! If ADD fails, DEL of the IPAM plugin is called, even if the IPAM plugin itself failed (SPEC, section 4). It is not
 //! called if the attachment may have had an address before: DEL would release that address, and cut off a container
-//! that is still running.
+//! that is still running. An address that such a container still has in an earlier namespace is refused.
+
+use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::json::{Json, JsonError};
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, ContainerId};
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, ResultError};
 use cni_core::valid::ValidAttachments;
@@ -16,7 +18,7 @@ use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
-use crate::earlier;
+use crate::earlier::{self, AddressInUse};
 use crate::keys::IpamKey;
 
 /// The output of a delegate's ADD is not a result.
@@ -47,16 +49,64 @@ impl Failure for DelegateResultError {
     }
 }
 
+/// The IPAM plugin has given an address that the attachment has in another namespace.
+#[derive(Debug, thiserror::Error)]
+#[error("{plugin} has given {address}, which {container} already has in another network namespace")]
+struct AddressInUseError {
+    plugin: String,
+    address: IpAddr,
+    container: ContainerId,
+    path: String,
+}
+
+impl Failure for AddressInUseError {
+    fn code(&self) -> Code {
+        Code::AddressHeld
+    }
+
+    fn details(&self) -> String {
+        format!("that namespace was at {}; delete the container, or end what keeps the namespace", self.path)
+    }
+}
+
 /// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
 pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    match journal.delegate_add(plugin) {
-        Ok(output) => Ok(parse_result(plugin, &output, request)?),
-        Err(error) => {
-            if !had_address(&error, &request.attachment()?, journal.host()) {
-                journal.release_delegate(plugin);
-            }
-            Err(error)
+    let at = request.attachment()?;
+    let answer = journal.host().delegate(plugin, Command::Add, None).and_then(|output| {
+        let result = parse_result(plugin, &output, request)?;
+        refuse_in_use(plugin, &result, &at, request, journal.host())?;
+        Ok(result)
+    });
+    if !answer.as_ref().is_err_and(|error| had_address(error, &at, journal.host())) {
+        journal.release_delegate(plugin);
+    }
+    answer
+}
+
+/// Refuses an address that the attachment still has in the namespace of an earlier ADD. The plugin `host-local` does not give such an
+/// address, and `static` cannot know. A server of DHCP has given it to the new interface by now, and the daemon no longer renews it for the
+/// old one.
+fn refuse_in_use(
+    plugin: &str,
+    result: &CniResult,
+    at: &Attachment,
+    request: &Request,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    if speaks_by_link(plugin) {
+        return Ok(());
+    }
+    let given: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.address()).collect();
+    let found = earlier::find_recorded(at, &given, request.netns(), host).unwrap_or_else(|error| {
+        log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
+        None
+    });
+    match found {
+        Some(AddressInUse { address, path }) => {
+            let (plugin, container) = (plugin.to_owned(), at.container.clone());
+            Err(AddressInUseError { plugin, address, container, path }.into())
         }
+        None => Ok(()),
     }
 }
 
@@ -164,4 +214,83 @@ struct IpamOnly {
 pub fn forward(request: &Request, command: Command, host: &mut dyn Host) -> Result<(), Error> {
     let IpamOnly { ipam } = request.decode()?;
     delegate(ipam.plugin().as_deref(), command, host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_model::netns::NamespaceNumber;
+    use cni_model::plan::Ns;
+    use cni_plugin::host::LinkQuery;
+    use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
+    use cni_testkit::{FakeContainer, FakeHost};
+
+    use crate::fixtures::{NETNS, attachment, host_with_veth};
+
+    const NEW: &str = "/run/netns/new";
+    const ADDRESS: [u8; 4] = [10, 1, 2, 5];
+
+    fn identified(text: &str) -> FakeContainer {
+        FakeContainer::Present(Some(text.to_owned()))
+    }
+
+    /// A host on which `c1` has the address in a recorded namespace, whose number may be shared, and has another namespace at [`NEW`].
+    fn host_with_earlier_namespace(is_unique: bool) -> FakeHost {
+        let (mut host, _) = host_with_veth(Some("cni:net1:c1:eth0"), ADDRESS);
+        host.set_container(NETNS, identified("boot:1"));
+        host.set_container(NEW, identified("boot:2"));
+        host.enter(NETNS).expect("entered");
+        let at = attachment("c1", "eth0");
+        let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+        let number = namespace.number.map(|number| NamespaceNumber { is_unique, ..number });
+        let namespace = RecordedNamespace { number, ..namespace };
+        let link = host.links(Ns::Container, LinkQuery::Kind("veth")).expect("asked").first().map(RecordedLink::of);
+        let record = AttachmentRecord { at, maker: "bridge".to_owned(), namespace, link, is_again: false };
+        host.apply(&record.write()).expect("recorded");
+        host
+    }
+
+    #[test]
+    fn an_address_that_the_container_has_in_an_earlier_namespace_is_refused_and_not_released() {
+        let rows = [
+            ("10.1.2.5/24", NEW, identified("boot:1"), true),
+            ("10.1.2.5/24", NEW, FakeContainer::Unnamed, true),
+            ("10.1.2.5/24", NEW, FakeContainer::Gone, false),
+            ("10.1.2.6/24", NEW, identified("boot:1"), false),
+            ("10.1.2.5/24", NETNS, identified("boot:1"), false),
+        ];
+        let rows = [true, false].into_iter().flat_map(|is_unique| rows.clone().map(|row| (is_unique, row)));
+        for (is_unique, (given, netns, earlier, is_refused)) in rows {
+            let case = format!("{given} at {netns}, {earlier:?}, a number of its own: {is_unique}");
+            let mut host = host_with_earlier_namespace(is_unique);
+            host.set_ipam(&format!(r#"{{"cniVersion":"1.1.0","ips":[{{"address":"{given}"}}]}}"#));
+            host.set_container(NETNS, earlier);
+            host.enter(netns).expect("entered");
+            let config = r#"{"cniVersion":"1.1.0","name":"net1","type":"bridge"}"#;
+            let request = cni_testkit::request("ADD", &[("CNI_NETNS", netns)], config);
+            let mut journal = Journal::new(&mut host);
+            match add("static", &request, &mut journal) {
+                Ok(result) => {
+                    assert!(!is_refused, "{case}");
+                    assert_eq!(result.ips.len(), 1, "{case}");
+                    journal.commit();
+                }
+                Err(error) => {
+                    assert!(is_refused, "{case}: {error}");
+                    assert_eq!(error.code(), Code::AddressHeld, "{case}");
+                    let text = "static has given 10.1.2.5, which c1 already has in another network namespace";
+                    assert_eq!(error.to_string(), text, "{case}");
+                    assert!(error.details().contains(NETNS), "{case}: {}", error.details());
+                    journal.rollback(error);
+                }
+            }
+            assert_eq!(host.delegated(), ["static ADD"], "{case}");
+            let entered = host.namespaces().identity(Ns::Container).expect("asked");
+            assert_eq!(
+                entered.as_deref(),
+                Some(if netns == NEW { "boot:2" } else { "boot:1" }),
+                "{case}: what is entered"
+            );
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::owner;
 use crate::records::Records;
 use crate::removal::Removal;
 use crate::share::Share;
-use cni_model::link::Link;
+use cni_model::link::{Address, Link};
 use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::{RecordKey, RecordKind};
@@ -126,6 +126,17 @@ impl AttachmentRecord {
     /// Whether the attachment's namespace still exists.
     pub fn life(&self, host: &mut dyn Host) -> Life {
         self.namespace.life(self.link.as_ref(), host)
+    }
+
+    /// The addresses in the attachment's namespace, which lives; `None` when they cannot be listed. By its path it is entered.
+    pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
+        if let (Some(number), Some(link)) = (self.namespace.number, &self.link)
+            && let NumberedLink::Link(found) = host.namespaces().numbered_link(number.value, link.index)?
+            && link.is(&found)
+        {
+            return host.namespaces().numbered_addresses(number.value);
+        }
+        self.namespace.addresses(host)
     }
 
     /// Whether the recorded interface is in its namespace, under any name. An interface that is not recorded yet counts

@@ -53,16 +53,6 @@ impl<'a> Journal<'a> {
         Ok(())
     }
 
-    /// Calls a delegated plugin with ADD, and returns what it printed. On rollback the plugin is called with DEL.
-    ///
-    /// # Errors
-    /// The delegate's own error. Then it is not called with DEL unless [`Journal::release_delegate`] says so.
-    pub fn delegate_add(&mut self, plugin: &str) -> Result<Vec<u8>, Error> {
-        let output = self.host.delegate(plugin, Command::Add, None)?;
-        self.release_delegate(plugin);
-        Ok(output)
-    }
-
     /// On rollback, calls a delegated plugin with DEL.
     pub fn release_delegate(&mut self, plugin: &str) {
         self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: None });

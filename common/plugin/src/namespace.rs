@@ -178,7 +178,7 @@ impl RecordedLink {
     }
 
     /// Whether a link of any namespace is this one.
-    fn is(&self, link: &Link) -> bool {
+    pub fn is(&self, link: &Link) -> bool {
         self.may_be(link) && self.mac == Self::of(link).mac && !self.mac.is_empty()
     }
 

@@ -74,7 +74,8 @@ pub trait Plugin: Sync {
     }
 
     /// Finds what is not recorded of an attachment whose rules are there, where what is recorded depends on those of others. `is_next`
-    /// tells whether another attachment was made later, and is about to be repaired. Otherwise as [`Plugin::find_missing`].
+    /// tells whether another attachment was made later, and is about to be repaired. While rules are missing, the answer tells only whether
+    /// anything is to be recorded. Otherwise as [`Plugin::find_missing`].
     fn find_missing_records(
         &self,
         _request: &Request,

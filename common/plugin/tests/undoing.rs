@@ -42,6 +42,12 @@ fn remove(key: &str) -> Step {
     Step::RemoveRecord { key: RecordKey::new(RECORDS, key).expect("a key") }
 }
 
+/// ADD of an IPAM plugin, which is called with DEL on rollback.
+fn call_ipam(journal: &mut Journal<'_>) {
+    journal.host().delegate("ipam", Command::Add, None).expect("an answer");
+    journal.release_delegate("ipam");
+}
+
 fn owned(steps: impl IntoIterator<Item = Step>) -> Plan {
     let mut plan = Plan::default();
     steps.into_iter().for_each(|step| plan.owned(step));
@@ -106,7 +112,7 @@ fn undoing_goes_backwards_and_its_failures_are_notes() {
     let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
     host.fail_delegate(Some(Command::Del));
     let mut journal = Journal::new(&mut host);
-    journal.delegate_add("ipam").expect("an answer");
+    call_ipam(&mut journal);
     let unreleased = || -> Error { IfName::parse("a/b").expect_err("no name").into() };
     journal.on_failure(Box::new(move || Err(unreleased())));
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
@@ -125,7 +131,7 @@ fn addresses_are_not_released_while_the_link_cannot_be_removed() {
     let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
     host.fail_at(3);
     let mut journal = Journal::new(&mut host);
-    journal.delegate_add("ipam").expect("an answer");
+    call_ipam(&mut journal);
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
     let error = journal.rollback(failure());
     let details = error.details();
@@ -139,7 +145,7 @@ fn addresses_are_released_after_a_later_removal_of_the_link() {
     host.fail_at(3);
     let mut journal = Journal::new(&mut host);
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
-    journal.delegate_add("ipam").expect("an answer");
+    call_ipam(&mut journal);
     let index = journal.host().link(Ns::Container, &name("d0")).expect("an answer").expect("a link").index;
     journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index });
     let error = journal.rollback(failure());
@@ -161,7 +167,7 @@ fn addresses_are_not_released_while_a_link_that_stays_has_them() {
             plan.owned(link)
         }
         journal.apply(&plan).expect("made");
-        journal.delegate_add("ipam").expect("an answer");
+        call_ipam(&mut journal);
         let (ns, cidr) = (Ns::Container, "10.1.2.5/24".parse().expect("CIDR"));
         let (dad, if_present) = (Dad::Skip, IfPresent::Refuse);
         journal.apply(&owned([Step::AddAddress { ns, name: name("d0"), cidr, dad, if_present }])).expect("added");

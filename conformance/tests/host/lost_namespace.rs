@@ -16,6 +16,7 @@ use cni_conformance::traffic::ping;
 use cni_conformance::{
     Attachment, Container, Invocation, Network, Nomad, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State, Verb,
 };
+use serde_json::json;
 
 const ALLOC: &str = "alloc";
 const ADDRESSES: [&str; 2] = ["172.26.64.2", "fd00:a110:c8::2"];
@@ -221,8 +222,8 @@ fn a_container_whose_interface_is_gone_gets_its_addresses_again() {
 #[test]
 fn an_address_of_an_interface_that_the_host_does_not_see_is_refused_while_its_task_lives() {
     let machine = LostNamespaceHost::new();
-    let ipam = serde_json::json!({"type": "host-local", "subnet": "10.1.2.0/24", "dataDir": "/run/leases"});
-    let config = serde_json::json!({"cniVersion": "1.0.0", "name": "n1", "type": "macvlan", "ipam": ipam});
+    let ipam = json!({"type": "host-local", "subnet": "10.1.2.0/24", "dataDir": "/run/leases"});
+    let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "macvlan", "ipam": ipam});
     let call = |container: &Container| {
         let call = Invocation::new(&machine.sandbox, "host-local", Verb::Add).container_id(ALLOC);
         call.netns(container.path()).config(&config).run()
@@ -239,6 +240,40 @@ fn an_address_of_an_interface_that_the_host_does_not_see_is_refused_while_its_ta
     assert!(error.details.contains(&format!("/proc/{}/ns/net", process.0.id())), "{error:?}");
     process.end();
     assert_eq!(call(&second).result(), given);
+}
+
+/// The plugin static knows no leases: the plugin that makes the interface refuses the address.
+#[test]
+fn an_address_that_static_gives_again_is_refused_while_its_task_lives() {
+    let ipam = json!({"type": "static", "addresses": [
+        {"address": "10.1.2.5/24", "gateway": "10.1.2.1"}, {"address": "fd00:1::5/64", "gateway": "fd00:1::1"},
+    ]});
+    let rows = [
+        json!({"type": "bridge", "bridge": "br0", "isGateway": true, "ipam": ipam}),
+        json!({"type": "ptp", "ipam": ipam}),
+        json!({"type": "macvlan", "master": "up0", "ipam": ipam}),
+        json!({"type": "tap", "ipam": ipam}),
+    ];
+    for_each(rows.map(|row| (row["type"].to_string(), row)), |plugin| {
+        let sandbox = Sandbox::new();
+        sandbox.host().ip(&["link add up0 type veth peer name up1", "link set up0 up", "link set up1 up"]);
+        let list = json!({"cniVersion": "1.0.0", "name": "n1", "plugins": [plugin]});
+        let runtime = Runtime::new(&sandbox, list);
+        let first = sandbox.container(ALLOC);
+        runtime.add(&mut Attachment::new(ALLOC, &first)).expect_success();
+        let process = NamespaceProcess::start(&first);
+        first.remove();
+        let second = sandbox.container(ALLOC);
+        let state = || State::capture(&sandbox, &[&second]).lines();
+        let before = state();
+        let mut again = Attachment::new(ALLOC, &second);
+        let words = "static has given 10.1.2.5, which alloc already has in another network namespace";
+        runtime.add(&mut again).expect_error(plugin["type"].as_str().expect("a type"), 105, words);
+        assert_eq!(state(), before, "nothing has changed");
+        process.end();
+        runtime.add(&mut again).expect_success();
+        runtime.del(&again).expect_success();
+    });
 }
 
 /// Other containers live, with addresses and aliases of their own.

@@ -93,7 +93,7 @@ fn the_containers_own_address_in_a_namespace_that_lives_is_not_given_to_another_
     let mut task = old.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
     let container = host.sandbox.container("again");
     let mut again = Attachment::new("id1", &container);
-    host.runtime().add(&mut again).expect_error("ptp", 103, "address 10.1.2.5 is in use");
+    host.runtime().add(&mut again).expect_error("ptp", 105, "static has given 10.1.2.5, which id1 already has");
     host.check(&attachment);
     task.kill().expect("kill sleep");
     task.wait().expect("wait for sleep");

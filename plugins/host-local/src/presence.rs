@@ -1,7 +1,7 @@
 //! Tells whether a container that has a lease still uses the address, or has come back in another namespace.
 //!
-//! This plugin decides it, and not the one that makes the interface. It runs in the host's namespace too, so it sees
-//! the same links, and only it knows whether there is a lease to assign again; an ADD without one does not look. It
+//! This plugin decides it before the one that makes the interface does (`cni_interface::ipam`). It runs in the host's namespace too, so it
+//! sees the same links, and only it knows whether there is a lease to assign again; an ADD without one does not look. It
 //! works with every plugin that sets the alias of [`cni_interface::alias`].
 
 use std::fmt;
@@ -10,9 +10,7 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
 use cni_model::plan::Ns;
-use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
-use cni_plugin::namespace::Life;
 
 use crate::store::{Lease, LeaseOrigin, MachineIdentity};
 
@@ -85,26 +83,11 @@ impl<'a> CurrentNamespace<'a> {
             self.in_the_way = Some(IfName::parse(&link.name)?);
             return Ok(HolderLocation::Elsewhere(AddressUse::Port(link.name)));
         }
-        let path = match self.find_recorded(lease)? {
-            Some(path) => Some(path),
+        let path = match earlier::find_recorded(self.at, &[lease.address], self.netns, self.host)? {
+            Some(found) => Some(found.path),
             None => self.find_process(lease)?,
         };
         Ok(path.map_or(HolderLocation::Left, |path| HolderLocation::Elsewhere(AddressUse::Path(path))))
-    }
-
-    /// The path of the namespace of an earlier ADD of the attachment, if it still exists and has the address.
-    fn find_recorded(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
-        let Some(record) = AttachmentRecord::find(self.at, self.host) else { return Ok(None) };
-        let namespace = &record.namespace;
-        let number = namespace.number.filter(|_| self.identity.as_deref() != Some(namespace.identity.as_str()));
-        let life = record.life(self.host);
-        if let Some(path) = self.netns {
-            self.host.enter(path)?;
-        }
-        let Some(number) = number.filter(|_| life == Life::Alive) else { return Ok(None) };
-        let addresses = self.host.namespaces().numbered_addresses(number.value)?.unwrap_or_default();
-        let has_address = addresses.iter().any(|address| address.cidr.address() == lease.address);
-        Ok(has_address.then(|| namespace.path.clone()))
     }
 
     /// A path to the namespace that a lease was made for, if a process is in it and it has the address. Interfaces

@@ -241,7 +241,7 @@ pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &
         return Ok(false);
     }
     if let Some(record) = AttachmentRecord::find(at, host).filter(|record| record.life(host) != Life::Dead) {
-        let found = record.namespace.addresses(host)?;
+        let found = record.addresses(host)?;
         return Ok(found.is_none_or(|found| found.iter().any(|one| targets.contains(&one.cidr.address()))));
     }
     let unknown = CniResult::default();

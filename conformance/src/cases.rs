@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 /// Runs every named case, and fails at the end if any of them panicked.
 ///
@@ -20,6 +21,29 @@ pub fn for_each<N: Display, C>(cases: impl IntoIterator<Item = (N, C)>, run: imp
     }
     assert!(total > 0, "the table is empty");
     assert!(failed.is_empty(), "{} of {total} cases failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Requires that one of three attempts succeeds. On a busy machine something may be late, but what it must not wait for would keep it
+/// waiting each time.
+///
+/// # Panics
+/// With the failures of all three.
+#[track_caller]
+pub fn within_three_attempts(attempt: impl Fn() -> Result<(), String>) {
+    let failures: Vec<String> = (0..3).map_while(|_| attempt().err()).collect();
+    assert!(failures.len() < 3, "{failures:#?}");
+}
+
+/// Requires that one of three attempts takes no longer than `longest`.
+///
+/// # Panics
+/// With the times of all three.
+#[track_caller]
+pub fn one_of_three_within(longest: Duration, attempt: impl Fn() -> Duration) {
+    within_three_attempts(|| {
+        let took = attempt();
+        if took <= longest { Ok(()) } else { Err(format!("it took {took:?}, which is more than {longest:?}")) }
+    });
 }
 
 #[cfg(test)]

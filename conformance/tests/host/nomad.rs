@@ -230,7 +230,7 @@ fn the_fingerprint_finds_a_release_that_nomad_trusts() {
             .without_env("CNI_COMMAND")
             .without_env("CNI_CONTAINERID")
             .without_env("CNI_IFNAME")
-            .deadline(Duration::from_secs(3))
+            .deadline(Duration::from_secs(30))
             .run();
         outcome.expect_success();
         assert_eq!(outcome.stdout(), "", "the about text goes to stderr");

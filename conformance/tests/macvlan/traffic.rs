@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use cni_conformance::cases::one_of_three_within;
 use cni_conformance::traffic::ping;
 use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Attachment, Feature, Network, Outside};
 use serde_json::json;
 
 use crate::on_a_master::{MasterHost, NEVER, UPLINK, assert_reaches, of_both_families};
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn the_mode_says_who_reaches_whom() {
@@ -20,7 +23,8 @@ fn the_mode_says_who_reaches_whom() {
             assert_reaches(&first, "10.7.0.1");
             assert_reaches(&second, "10.7.0.1");
             let target = "10.7.0.2".parse().expect("an address");
-            assert_eq!(ping(&second, target, NEVER), reaches, "{mode}");
+            let time = if reaches { PATIENCE } else { NEVER };
+            assert_eq!(ping(&second, target, time), reaches, "{mode}");
         }
     });
 }
@@ -48,10 +52,12 @@ fn a_link_in_mode_passthru_has_the_master_for_itself() {
 #[test]
 fn a_master_without_a_carrier_is_not_waited_for() {
     on_a_kernel_with(Feature::MacvlanLinks, || {
-        let machine = MasterHost::new(Feature::MacvlanLinks);
-        machine.outside.sh(&format!("ip link set {} down", Outside::LINK));
-        let started = Instant::now();
-        machine.attach(&machine.network(&json!({"ipam": of_both_families()})), "c1");
-        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        one_of_three_within(Duration::from_secs(3), || {
+            let machine = MasterHost::new(Feature::MacvlanLinks);
+            machine.outside.sh(&format!("ip link set {} down", Outside::LINK));
+            let started = Instant::now();
+            machine.attach(&machine.network(&json!({"ipam": of_both_families()})), "c1");
+            started.elapsed()
+        });
     });
 }

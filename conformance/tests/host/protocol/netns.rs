@@ -122,7 +122,7 @@ fn a_path_that_is_no_namespace_is_reported_at_once_and_does_not_prevent_del() {
     ];
     for (netns, text) in rows {
         for plugin in ["bridge", "loopback"] {
-            let call = |verb| prepare(&sandbox, plugin, verb, netns).deadline(Duration::from_secs(5)).run();
+            let call = |verb| prepare(&sandbox, plugin, verb, netns).deadline(Duration::from_secs(30)).run();
             call(Verb::Add).expect_error(8, text);
             call(Verb::Del).expect_success();
         }

@@ -64,7 +64,7 @@ impl UdpClient {
 
     /// Sends until there is an answer.
     fn ask(&self) -> io::Result<()> {
-        let end = Instant::now() + Duration::from_secs(3);
+        let end = Instant::now() + Duration::from_secs(20);
         loop {
             match self.0.send(b"?").and_then(|_| self.0.recv(&mut [0; 128])) {
                 Ok(_) => return Ok(()),

@@ -265,7 +265,7 @@ impl<'s> Runtime<'s> {
 
     #[track_caller]
     fn call(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Outcome {
-        self.prepare(verb, plugin, attachment, previous).traced(self.traced).run()
+        patiently(|| self.prepare(verb, plugin, attachment, previous).traced(self.traced).run())
     }
 
     fn prepare(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Invocation {
@@ -288,14 +288,9 @@ impl<'s> Runtime<'s> {
     /// Calls a command that is about no container: the variables are set, but empty.
     #[track_caller]
     fn call_network(&self, verb: Verb, plugin: &Value, config: Map<String, Value>) -> Outcome {
-        self.bare(verb, plugin)
-            .container_id("")
-            .netns("")
-            .ifname("")
-            .args("")
-            .config(&Value::Object(config))
-            .traced(self.traced)
-            .run()
+        let config = Value::Object(config);
+        let nothing = || self.bare(verb, plugin).container_id("").netns("").ifname("").args("");
+        patiently(|| nothing().config(&config).traced(self.traced).run())
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
@@ -332,6 +327,20 @@ fn advertised(plugin: &Value, offered: &Map<String, Value>) -> Map<String, Value
 pub struct Chain {
     verb: Verb,
     steps: Vec<(String, Outcome)>,
+}
+
+/// Calls a plugin, and up to twice again while it says "try again" (code 11 of the SPEC) since D-Bus has not answered: on a busy machine
+/// firewalld needs longer than plugins wait.
+#[track_caller]
+fn patiently(call: impl Fn() -> Outcome) -> Outcome {
+    let mut outcome = call();
+    for _ in 0..2 {
+        if outcome.succeeded() || !outcome.stdout().contains("did not answer within") {
+            break;
+        }
+        outcome = call();
+    }
+    outcome
 }
 
 impl Chain {

@@ -48,7 +48,7 @@ fn assert_redirected(sandbox: &Sandbox, outside: &Outside, container: &Container
     let _servers = Servers::new().tcp(container, 15001).tcp(sandbox.host(), 8301);
     let _proxy = cni_conformance::traffic::Echo::start(container, Transport::Tcp, ([0, 0, 0, 0], port).into());
     let proxy = (Outside::HOST_V4, port).into();
-    let answer = ask_within(outside, Transport::Tcp, proxy, Duration::from_secs(3));
+    let answer = ask_within(outside, Transport::Tcp, proxy, Duration::from_secs(20));
     assert!(answer.is_ok(), "from outside to the proxy: {answer:?}");
     assert_eq!(heard(container, 0, "tcp", "203.0.113.9:80"), "127.0.0.1:15001 for 203.0.113.9:80");
     assert_eq!(heard(container, 0, "tcp", "172.26.64.1:8301"), "172.26.64.1:8301");

@@ -54,7 +54,7 @@ fn the_outside_reaches_the_host_but_no_container_network() {
     let sandbox = Sandbox::new();
     let outside = sandbox.outside();
     for host in [IpAddr::from(Outside::HOST_V4), IpAddr::from(Outside::HOST_V6)] {
-        ping_until_answered(&outside, host, Duration::from_secs(10));
+        ping_until_answered(&outside, host, Duration::from_secs(20));
     }
     let gateway: IpAddr = GATEWAY_V4.parse().expect("an address");
     assert!(!ping(&outside, gateway, Duration::from_millis(200)), "there is no route to {gateway}");

@@ -316,13 +316,13 @@ fn a_delegate_that_reads_nothing_and_leaves_a_child_behind_does_not_hang_the_plu
     let sandbox = Sandbox::new();
     let folder = "/run/conformance/delegates";
     fs::create_dir_all(folder).expect("create a folder");
-    let leaves_a_child = "exec 0<&-\n(sleep 2 >/dev/null 2>&1 &)";
+    let leaves_a_child = "exec 0<&-\n(sleep 40 >/dev/null 2>&1 &)";
     let lines = format!("[ $CNI_COMMAND = ADD ] || exit 0\n{leaves_a_child}\n{ADDRESS}\n");
     script::install(&Path::new(folder).join("fake"), &lines);
     let long = "x".repeat(300_000);
     let config = layer_two(json!({"ipam": {"type": "fake"}, "padding": long}));
     let port = Port::new(&sandbox, "id1", config);
-    port.call(Verb::Add).deadline(Duration::from_secs(10)).run().expect_success();
+    port.call(Verb::Add).deadline(Duration::from_secs(30)).run().expect_success();
     port.del();
 }
 

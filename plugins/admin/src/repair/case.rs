@@ -42,7 +42,7 @@ struct Ours {
 pub struct Missing {
     pub parts: Vec<(&'static str, MissingPart)>,
     pub failures: Vec<Error>,
-    /// Whether something is to be recorded, or whether it is could not be found out.
+    /// Whether something is to be recorded, or this could not be found out.
     pub lacks_records: bool,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Case<'a> {
     /// As [`Case::find`], and when the locks do not become free.
     pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         self.find(host)?;
-        self.lock(true, host)?;
+        self.lock(true, true, host)?;
         self.find_under_lock(host)
     }
 
@@ -165,21 +165,25 @@ impl<'a> Case<'a> {
     }
 
     /// Takes the lock of the attachment and, if it `is_first_of_network`, that of its network. `host` keeps them for this process. Looks at
-    /// the attachment before it waits for them, since a plugin that works on it may hold them for a long time.
+    /// the attachment before it waits for them, since a plugin that works on it may hold them for a long time. Returns `false` if it would
+    /// have to wait and not `may_wait`.
     ///
     /// # Errors
     /// When they do not become free, and as [`Case::find`].
-    pub fn lock(&self, is_first_of_network: bool, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+    pub fn lock(&self, is_first_of_network: bool, may_wait: bool, host: &mut LinuxHost) -> Result<bool, RepairOutcome> {
         let begin = if is_first_of_network { exclusion::begin_repair } else { exclusion::begin_attachment };
         host.set_waiting(false);
         let taken = begin(&self.cached.at, host);
         host.set_waiting(true);
-        if taken.is_err() {
-            self.enter(host)?;
-            self.require_unchanged(host)?;
+        if taken.is_ok() {
+            return Ok(true);
+        }
+        self.enter(host)?;
+        self.require_unchanged(host)?;
+        if may_wait {
             begin(&self.cached.at, host)?;
         }
-        Ok(())
+        Ok(may_wait)
     }
 
     /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.

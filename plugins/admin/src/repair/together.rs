@@ -96,7 +96,7 @@ fn find_some<'a>(
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
-    let (started, mut alone) = (Instant::now(), 0);
+    let (started, mut alone, mut is_stopped) = (Instant::now(), 0, false);
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
     thread::scope(|scope| {
         if is_expected {
@@ -105,8 +105,10 @@ fn find_some<'a>(
         while let Some((next, _)) = attachments[found.len()..].split_first() {
             let known = found.len();
             if is_expected {
-                let following = attachments[known..].iter().take(AT_ONCE);
-                found.extend(find_expected(following.map(|(cached, file)| (cached, *file)), started, tools, host));
+                let following = &attachments[known..attachments.len().min(known + AT_ONCE)];
+                let following_files = following.iter().map(|(cached, file)| (cached, *file));
+                found.extend(find_expected(following_files, known == 0, tools, host));
+                is_stopped = found.len() < known + following.len();
             } else {
                 let (cached, file) = next;
                 found.push(Case::new(cached, file, tools.calls).and_then(|case| {
@@ -116,7 +118,7 @@ fn find_some<'a>(
             }
             is_expected = found.last().is_some_and(Result::is_ok);
             alone += found[known..].iter().flatten().filter(|(_, missing)| missing.flows_of_rules().is_none()).count();
-            if alone >= MOST_ALONE || started.elapsed() > LOCKED_FOR {
+            if is_stopped || alone >= MOST_ALONE || started.elapsed() > LOCKED_FOR {
                 break;
             }
         }
@@ -124,29 +126,29 @@ fn find_some<'a>(
     found
 }
 
-/// Takes the locks of some attachments, then looks at them, with several threads. If it has to wait for locks, it takes no more of them
-/// once those taken since `started` were held long enough, and returns fewer.
+/// Takes the locks of some attachments, then looks at them, with several threads. Others may hold a lock for a long time: it is waited for
+/// only if it `may_wait` and has none yet. Otherwise it stops there, and returns fewer.
 fn find_expected<'a>(
     attachments: impl Iterator<Item = (&'a Cached, &'a CacheFile)>,
-    started: Instant,
+    may_wait: bool,
     tools: SharedTools<'a>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
     let cases = by_threads(attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
     let (mut networks, mut locked) = (Vec::new(), Vec::new());
     for case in cases {
-        if !locked.is_empty() && started.elapsed() > LOCKED_FOR {
-            break;
-        }
-        locked.push(case.and_then(|case| {
-            let network = &case.cached().at.network;
-            let is_first = !networks.contains(network);
-            case.lock(is_first, host)?;
-            if is_first {
-                networks.push(network.clone());
+        let is_first = case.as_ref().is_ok_and(|case| !networks.contains(&case.cached().at.network));
+        let may_wait = may_wait && locked.is_empty();
+        locked.push(match case.and_then(|case| Ok((case.lock(is_first, may_wait, host)?, case))) {
+            Ok((true, case)) => {
+                if is_first {
+                    networks.push(case.cached().at.network.clone());
+                }
+                Ok(case)
             }
-            Ok(case)
-        }));
+            Ok((false, _)) => break,
+            Err(outcome) => Err(outcome),
+        });
     }
     by_threads(
         locked,

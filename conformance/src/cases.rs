@@ -23,8 +23,7 @@ pub fn for_each<N: Display, C>(cases: impl IntoIterator<Item = (N, C)>, run: imp
     assert!(failed.is_empty(), "{} of {total} cases failed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Requires that one of three attempts succeeds. On a busy machine something may be late, but what it must not wait for would keep it
-/// waiting each time.
+/// Requires that one of three attempts succeeds. On a busy machine something may be late once; a real wait shows in every attempt.
 ///
 /// # Panics
 /// With the failures of all three.

@@ -45,8 +45,8 @@ pub fn has_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
 pub struct AddressInUse {
     /// The address.
     pub address: IpAddr,
-    /// The path of that namespace at the earlier ADD.
-    pub path: String,
+    /// A path to that namespace; if none is known, a phrase with its former path, which may lead to the new namespace by now.
+    pub place: String,
 }
 
 /// Finds one of the addresses in the recorded namespace of an earlier ADD of the attachment, if that namespace still exists
@@ -62,20 +62,33 @@ pub fn find_recorded(
     if own.as_ref() == Some(&record.namespace.identity) {
         return Ok(None);
     }
-    let inside = addresses_if_alive(&record, host);
+    let found = find_in(&record, addresses, host);
     if let Some(path) = netns {
         host.enter(path)?;
     }
-    let found = inside?.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address));
-    Ok(found.map(|address| AddressInUse { address, path: record.namespace.path }))
+    found
 }
 
-/// The addresses in the namespace of an attachment: none if it has ended, or cannot be found. May enter it.
-fn addresses_if_alive(record: &AttachmentRecord, host: &mut dyn Host) -> Result<Vec<Address>, Error> {
+/// Finds one of the addresses in the namespace of an attachment. May enter it.
+fn find_in(
+    record: &AttachmentRecord,
+    addresses: &[IpAddr],
+    host: &mut dyn Host,
+) -> Result<Option<AddressInUse>, Error> {
     if record.life(host) != Life::Alive {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    Ok(record.addresses(host)?.unwrap_or_default())
+    let process = host.namespaces().path_by_process(&record.namespace.identity)?;
+    let inside = match record.addresses(host)? {
+        Some(inside) => inside,
+        None if process.as_ref().is_some_and(|path| host.enter(path).is_ok()) => {
+            host.addresses(Ns::Container, None, None)?
+        }
+        None => Vec::new(),
+    };
+    let place = process.unwrap_or_else(|| format!("one without processes, formerly {}", record.namespace.path));
+    let found = inside.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address));
+    Ok(found.map(|address| AddressInUse { address, place }))
 }
 
 /// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.

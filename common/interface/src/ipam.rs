@@ -56,7 +56,7 @@ struct AddressInUseError {
     plugin: String,
     address: IpAddr,
     container: ContainerId,
-    path: String,
+    place: String,
 }
 
 impl Failure for AddressInUseError {
@@ -65,7 +65,7 @@ impl Failure for AddressInUseError {
     }
 
     fn details(&self) -> String {
-        format!("that namespace was at {}; delete the container, or end what keeps the namespace", self.path)
+        format!("that namespace is {}; delete the container, or end what keeps the namespace", self.place)
     }
 }
 
@@ -97,14 +97,18 @@ fn refuse_in_use(
         return Ok(());
     }
     let given: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.address()).collect();
-    let found = earlier::find_recorded(at, &given, request.netns(), host).unwrap_or_else(|error| {
-        log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
-        None
-    });
+    let found = match earlier::find_recorded(at, &given, request.netns(), host) {
+        Ok(found) => found,
+        Err(error) => {
+            log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
+            request.netns().map_or(Ok(()), |path| host.enter(path))?;
+            None
+        }
+    };
     match found {
-        Some(AddressInUse { address, path }) => {
+        Some(AddressInUse { address, place }) => {
             let (plugin, container) = (plugin.to_owned(), at.container.clone());
-            Err(AddressInUseError { plugin, address, container, path }.into())
+            Err(AddressInUseError { plugin, address, container, place }.into())
         }
         None => Ok(()),
     }

@@ -359,8 +359,7 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
 
 /// Removes the veth of an attachment, by its host's end. If that was not found from inside the container, the veth
 /// whose alias names the attachment is removed: the runtime may have lost the namespace, or the container may have
-/// replaced its interface. If there is none, the interface inside is removed if its alias names no attachment: the reference plugins may
-/// have made it.
+/// replaced its interface. If the host has no such veth, the one inside is removed if it may be one of the reference plugins.
 ///
 /// # Errors
 /// The first failure; the other links are removed all the same.

@@ -121,7 +121,7 @@ pub fn remove_made_by_reference(
 }
 
 /// Whether neither the interface's alias nor the record of its ADD says that this plugin has made it. Where `flannel` calls this plugin, the
-/// record names `flannel`, which may call the reference's as well.
+/// record names `flannel`; but `flannel` may have called the reference's, whose interface has no alias.
 fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> bool {
     let makers: &[&str] = match sandbox.veth {
         NamespaceVeth::Own(_) => return false,
@@ -142,8 +142,8 @@ fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<boo
 /// now. Families in which ADD gave it no address are left out, by the result or the record; without both, those in which it has none
 /// now, unless it has no address at all. If the configuration names a back end, the rules for its addresses are expected there.
 ///
-/// If the container lives and could not be looked into, the reference may have made another interface in it that has the same chain: only
-/// the rules for the addresses of ADD go, if they are known.
+/// If the container could not be looked into, the reference may have made another interface in it that has the same chain: only the rules
+/// for the addresses of ADD go, if they are known, unless the recorded namespace has ended.
 fn removals(
     request: &Request,
     at: &Attachment,
@@ -151,19 +151,19 @@ fn removals(
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
     let added = added_addresses(request, at, host);
-    let is_listed = !sandbox.is_seen && !added.is_empty() && !has_ended(at, host);
+    let is_added_only = !sandbox.is_seen && !added.is_empty() && !has_ended(at, host);
     let kept = kept_addresses(&added, sandbox);
     let own = own_addresses(&added, sandbox, &kept);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
     let chosen = Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied());
-    let expected = if is_listed || chosen == Backend::Iptables { own } else { Vec::new() };
+    let expected = if is_added_only || chosen == Backend::Iptables { own } else { Vec::new() };
     let configured = configured(request).filter(|_| !families.is_empty());
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
     let by_iptables = |family| {
-        let removal = match is_listed {
+        let removal = match is_added_only {
             true => iptables::remove_listed(at, family, &expected),
             false => iptables::remove(at, family, &expected, &kept),
         };
@@ -219,8 +219,8 @@ fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents, kept: &[IpAddr])
 }
 
 /// The addresses of the container's other interfaces. The reference names a chain by network and container alone, and nothing says in which
-/// network it has made an interface. An address that ADD gave this interface, or that it has if that is unknown, is not kept for a veth
-/// whose alias names no attachment: the container could keep the rules by putting it there.
+/// network it has made an interface. The container could keep rules by putting an address of this interface on a veth of its own: such an
+/// address is not kept.
 fn kept_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> {
     let given = if added.is_empty() { sandbox.own.as_slice() } else { added };
     let unlabelled = sandbox.unlabelled.iter().filter(|address| is_global(address) && !given.contains(address));

@@ -16,7 +16,7 @@ use cni_model::plan::Step;
 pub const LENDER: &str = "host-device";
 
 /// Removes the interface of an earlier ADD of the attachment, which `maker` is about to add to `now`, if no process can
-/// use it. An interface with a process stays; host-local then refuses the address. An interface that another plugin has recorded stays,
+/// use it. An interface with a process stays; its address is then refused. An interface that another plugin has recorded stays,
 /// since it may be one of the host that was lent. Returns whether nothing is left of the earlier ADD: its namespace has ended, or its
 /// interface has been removed.
 pub fn remove(

@@ -268,7 +268,8 @@ fn an_address_that_static_gives_again_is_refused_while_its_task_lives() {
         let before = state();
         let mut again = Attachment::new(ALLOC, &second);
         let words = "static has given 10.1.2.5, which alloc already has in another network namespace";
-        runtime.add(&mut again).expect_error(plugin["type"].as_str().expect("a type"), 105, words);
+        let error = runtime.add(&mut again).expect_error(plugin["type"].as_str().expect("a type"), 105, words);
+        assert!(error.details.contains(&format!("/proc/{}/ns/net", process.0.id())), "{error:?}");
         assert_eq!(state(), before, "nothing has changed");
         process.end();
         runtime.add(&mut again).expect_success();

@@ -41,7 +41,7 @@ pub enum HolderLocation {
 pub enum AddressUse {
     /// This link of the host leads there.
     Port(String),
-    /// This path leads there, or has led there.
+    /// This path leads there, or has led there, as this phrase says.
     Path(String),
 }
 
@@ -84,7 +84,7 @@ impl<'a> CurrentNamespace<'a> {
             return Ok(HolderLocation::Elsewhere(AddressUse::Port(link.name)));
         }
         let path = match earlier::find_recorded(self.at, &[lease.address], self.netns, self.host)? {
-            Some(found) => Some(found.path),
+            Some(found) => Some(found.place),
             None => self.find_process(lease)?,
         };
         Ok(path.map_or(HolderLocation::Left, |path| HolderLocation::Elsewhere(AddressUse::Path(path))))

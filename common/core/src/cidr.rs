@@ -101,6 +101,14 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
+/// Whether an address is not link-local. Link-local addresses are the kernel's, not the IPAM plugin's.
+pub fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    }
+}
+
 /// The address that comes `offset` places after `address`; `None` past the end of the address space.
 pub fn ip_offset(address: IpAddr, offset: u128) -> Option<IpAddr> {
     Some(match address {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_model::plan::{Dad, IfPresent, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, Until};
@@ -59,6 +60,14 @@ pub fn assign(plan: &mut Plan, name: &IfName, network: &ResolvedNetwork, dad: Da
     }
     for route in &network.routes {
         plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route: route.clone() });
+    }
+}
+
+/// Plans to wait until the kernel takes packets to these new addresses of an interface, if some of them are IPv6 addresses. Until then it
+/// drops them, and does not answer neighbours' questions.
+pub fn await_local(plan: &mut Plan, ns: Ns, name: &IfName, mut addresses: impl Iterator<Item = Cidr>) {
+    if addresses.any(|address| address.family() == Family::V6) {
+        plan.within(Step::Await { ns, name: name.clone(), until: Until::AddressesLocal });
     }
 }
 

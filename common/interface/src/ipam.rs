@@ -101,6 +101,7 @@ fn refuse_in_use(
         Ok(found) => found,
         Err(error) => {
             log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
+            // The way back may have failed as well.
             request.netns().map_or(Ok(()), |path| host.enter(path))?;
             None
         }

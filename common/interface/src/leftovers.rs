@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use cni_core::cidr::is_global;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
@@ -110,14 +111,6 @@ fn may_be_in_result(link: &Link, request: &Request, at: &Attachment, host: &mut 
         return Ok(!request.netns().unwrap_or_default().starts_with("/proc/"));
     }
     Ok(found.iter().any(|address| reported.contains(address)))
-}
-
-/// Link-local addresses are the kernel's, not the IPAM plugin's.
-pub fn is_global(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
-    }
 }
 
 /// Adds the addresses of those veths of the container that the same network has attached under other names, and of those whose ends on the

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
+use cni_core::cidr::{Cidr, is_global};
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
@@ -24,7 +24,7 @@ use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
 use crate::keys;
-use crate::leftovers::{NamespaceContents, NamespaceVeth, is_global};
+use crate::leftovers::{NamespaceContents, NamespaceVeth};
 
 mod iptables;
 mod nftables;

@@ -6,12 +6,12 @@
 
 use std::net::IpAddr;
 
+use cni_core::cidr::is_global;
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::leftovers;
 use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::link::Address;
 use cni_model::plan::Ns;
@@ -231,7 +231,7 @@ pub fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Res
 /// Whether an attachment has its interface, but its namespace, in which `found` are the addresses, has none of its own: a sandbox such
 /// as gVisor takes them from the kernel, and uses them itself.
 fn is_used_by_a_sandbox(owner: &Attachment, found: &[Address], host: &mut dyn Host) -> Result<bool, Error> {
-    let is_usual = |address: IpAddr| !address.is_loopback() && leftovers::is_global(&address);
+    let is_usual = |address: IpAddr| !address.is_loopback() && is_global(&address);
     if found.iter().any(|one| is_usual(one.cidr.address())) {
         return Ok(false);
     }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_core::cidr::is_global;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
@@ -80,6 +81,29 @@ const fn settle_limit(state: OperState) -> Duration {
         | OperState::Testing
         | OperState::Dormant => CARRIER_LIMIT,
     }
+}
+
+/// The time limit for packets to new addresses, and the interval of looking.
+const LOCAL_LIMIT: Duration = Duration::from_secs(10);
+const LOCAL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Waits until the kernel takes packets to the IPv6 addresses of a link for its own, those excepted that duplicate address detection keeps
+/// back. It will do so in any case, so the end of the time limit is no error.
+pub(super) fn until_local(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let started = Instant::now();
+    let link = present(host, ns, name)?;
+    let socket = host.socket(ns)?;
+    let found = socket.addresses(Some(link.index), Some(Family::V6))?;
+    for address in found.iter().filter(|one| !one.tentative).map(|one| one.cidr.address()).filter(is_global) {
+        while !socket.is_local(address)? {
+            if started.elapsed() >= LOCAL_LIMIT {
+                log::warn!("packets to {address} of {name} are not taken yet after {} seconds", LOCAL_LIMIT.as_secs());
+                return Ok(());
+            }
+            thread::sleep(LOCAL_PAUSE);
+        }
+    }
+    Ok(())
 }
 
 /// The pauses between looks at the port, as long together as the reference's.

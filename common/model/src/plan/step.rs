@@ -301,6 +301,10 @@ pub enum Step {
 pub enum Until {
     /// No IPv6 address of the link is tentative.
     AddressesSettled,
+    /// The kernel takes packets to the IPv6 addresses of the link for its own, link-local and tentative addresses excepted. It makes this so
+    /// in the background, also without duplicate address detection (`addrconf_dad_work` of net/ipv6/addrconf.c), and seconds later while
+    /// others change many links.
+    AddressesLocal,
     /// The link passes packets.
     Up,
     /// The other end of the veth is in no namespace that lives. After the last process has ended, the kernel takes a

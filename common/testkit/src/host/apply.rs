@@ -291,7 +291,7 @@ fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Resu
         Until::PeerGone if kernel.peer_addresses(&entry.link).is_some() => {
             refuse(format!("{name} leads to a container"))
         }
-        Until::AddressesSettled | Until::Up | Until::PeerGone => Ok(()),
+        Until::AddressesSettled | Until::AddressesLocal | Until::Up | Until::PeerGone => Ok(()),
     }
 }
 

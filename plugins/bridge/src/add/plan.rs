@@ -33,7 +33,9 @@ pub fn plan_add(
         None => plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
     plan.within(Step::Await { ns: Ns::Host, name: facts.names.veth.host.clone(), until: Until::Up });
-    if network.is_some() {
+    if let Some(network) = network {
+        addressing::await_local(&mut plan, Ns::Host, config.gateway_link(), network.gateways.iter().copied());
+        addressing::await_local(&mut plan, Ns::Container, &at.ifname, network.addresses());
         plan.within(announce(at, facts));
     }
     Ok(plan)

@@ -42,6 +42,8 @@ pub fn plan_add(mtu: Option<u32>, at: &Attachment, network: &ResolvedNetwork, fa
     on_host(&mut plan, veth, addresses);
     rules.iter().for_each(|rules| plan.owned(Step::ensure_rules(rules.clone())));
     plan.within(Step::Await { ns: Ns::Host, name: veth.host.clone(), until: Until::Up });
+    addressing::await_local(&mut plan, Ns::Host, &veth.host, addresses.iter().map(RoutedAddress::on_host));
+    addressing::await_local(&mut plan, Ns::Container, &at.ifname, network.addresses());
     plan
 }
 

@@ -127,7 +127,13 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
     assert!(rules.iter().any(|line| line.contains("-A POSTROUTING -s 10.1.2.5/32 -m comment")), "{text}");
     let mac = facts().names.veth.container_mac;
     let announced = format!("within container: link set eth0 address {mac}");
-    assert_eq!(rules[rules.len() - 2..], ["within host: await veth1234abcd up", &announced]);
+    let ends = [
+        "within host: await veth1234abcd up",
+        "within host: await local addresses of br0",
+        "within container: await local addresses of eth0",
+        &announced,
+    ];
+    assert_eq!(rules[rules.len() - ends.len()..], ends);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Addresses and routes of an interface inside the container, and the kernel parameters that its traffic depends on.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -63,11 +64,18 @@ pub fn assign(plan: &mut Plan, name: &IfName, network: &ResolvedNetwork, dad: Da
     }
 }
 
-/// Plans to wait until the kernel takes packets to these new addresses of an interface, if some of them are IPv6 addresses. Until then it
-/// drops them, and does not answer neighbours' questions.
-pub fn await_local(plan: &mut Plan, ns: Ns, name: &IfName, mut addresses: impl Iterator<Item = Cidr>) {
-    if addresses.any(|address| address.family() == Family::V6) {
-        plan.within(Step::Await { ns, name: name.clone(), until: Until::AddressesLocal });
+/// Plans to wait until the kernel accepts packets to the IPv6 ones of these new addresses of an interface. Until then it drops them, and does
+/// not answer neighbour solicitations.
+pub fn await_local(plan: &mut Plan, ns: Ns, name: &IfName, addresses: impl Iterator<Item = Cidr>) {
+    let mut awaited: Vec<Ipv6Addr> = Vec::new();
+    for cidr in addresses {
+        match cidr.address() {
+            IpAddr::V6(address) if !awaited.contains(&address) => awaited.push(address),
+            IpAddr::V6(_) | IpAddr::V4(_) => {}
+        }
+    }
+    if !awaited.is_empty() {
+        plan.within(Step::Await { ns, name: name.clone(), until: Until::Local(awaited) });
     }
 }
 

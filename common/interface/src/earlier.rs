@@ -86,7 +86,8 @@ fn find_in(
         }
         None => Vec::new(),
     };
-    let place = process.unwrap_or_else(|| format!("one without processes, formerly {}", record.namespace.path));
+    let place =
+        process.unwrap_or_else(|| format!("one in which no process was found, formerly {}", record.namespace.path));
     let found = inside.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address));
     Ok(found.map(|address| AddressInUse { address, place }))
 }

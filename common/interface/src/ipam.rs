@@ -65,7 +65,7 @@ impl Failure for AddressInUseError {
     }
 
     fn details(&self) -> String {
-        format!("that namespace is {}; delete the container, or end what keeps the namespace", self.place)
+        format!("the earlier namespace is {}; delete the container, or end what keeps that namespace", self.place)
     }
 }
 
@@ -84,8 +84,7 @@ pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result
 }
 
 /// Refuses an address that the attachment still has in the namespace of an earlier ADD. The plugin `host-local` does not give such an
-/// address, and `static` cannot know. A server of DHCP has given it to the new interface by now, and the daemon no longer renews it for the
-/// old one.
+/// address, and `static` cannot know. `dhcp` is exempt: its server has given the lease to the new interface by now.
 fn refuse_in_use(
     plugin: &str,
     result: &CniResult,

@@ -336,3 +336,23 @@ fn the_example_of_the_page_does_what_it_says() {
         assert!(!container.sh("ip -brief link").contains("red"));
     });
 }
+
+/// The local routes of a link in a VRF are in the VRF's table. ADD of bridge waits for the one of the gateway.
+#[test]
+fn add_of_a_bridge_in_a_vrf_finds_its_gateway() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let sandbox = Sandbox::new();
+        sandbox.host().ip(&[
+            "link add red type vrf table 10",
+            "link set red up",
+            "link add br0 type bridge",
+            "link set br0 master red",
+        ]);
+        let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "fd00:1::/64"}]], "dataDir": "/run/ipam"});
+        let plugin = json!({"type": "bridge", "bridge": "br0", "isGateway": true, "ipam": ipam});
+        let list = json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [plugin]});
+        let chain = Runtime::new(&sandbox, list).add(&mut Attachment::new("c1", &sandbox.container("c1")));
+        chain.expect_success();
+        assert_eq!(chain.step("bridge").stderr(), "", "a warning of addresses that are not accepted");
+    });
+}

@@ -1,6 +1,6 @@
 //! Tells whether a container that has a lease still uses the address, or has come back in another namespace.
 //!
-//! This plugin decides it before the one that makes the interface does (`cni_interface::ipam`). It runs in the host's namespace too, so it
+//! This plugin decides first, and the one that makes the interface looks again (`cni_interface::ipam`). It runs in the host's namespace too, so it
 //! sees the same links, and only it knows whether there is a lease to assign again; an ADD without one does not look. It
 //! works with every plugin that sets the alias of [`cni_interface::alias`].
 
@@ -41,7 +41,7 @@ pub enum HolderLocation {
 pub enum AddressUse {
     /// This link of the host leads there.
     Port(String),
-    /// This path leads there, or has led there, as this phrase says.
+    /// This path leads there, or this phrase has a path that once did.
     Path(String),
 }
 

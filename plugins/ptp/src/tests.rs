@@ -91,8 +91,8 @@ fn add_makes_a_pair_and_routes_on_both_ends() {
         "host: route add 10.1.2.5/32 dev VETH scope 254",
         "host: route add fd00::5/128 dev VETH scope 254",
         "host: await VETH up",
-        "host: await local addresses of VETH",
-        "container: await local addresses of eth0",
+        "host: await local addresses of VETH fd00::1",
+        "container: await local addresses of eth0 fd00::5",
     ];
     assert_eq!(steps(&plain(), &answer(5)), want);
 }

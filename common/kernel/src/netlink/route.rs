@@ -1,6 +1,6 @@
 //! Routes: lists a table, looks up the route to an address, and changes one.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -69,7 +69,22 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses. An address without a route is not an error.
     pub fn is_local(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
-        match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_type) {
+        self.is_for_host(address, None)
+    }
+
+    /// Returns whether packets to an IPv6 address are for the host itself by the route of the link of this index. Other links may have the
+    /// same address, and the routes of a link in a VRF are in the VRF's table.
+    ///
+    /// # Errors
+    /// When the kernel refuses. An address without a route is not an error.
+    pub fn is_local_on(&mut self, link: u32, address: Ipv6Addr) -> Result<bool, NetlinkError> {
+        self.is_for_host(address.into(), Some(link))
+    }
+
+    fn is_for_host(&mut self, address: IpAddr, link: Option<u32>) -> Result<bool, NetlinkError> {
+        let mut question = question_about(address);
+        question.attributes.extend(link.map(RouteAttribute::Oif));
+        match self.ask(RouteNetlinkMessage::GetRoute(question), read_type) {
             Ok(kind) => Ok(kind == libc::RTN_LOCAL),
             Err(cause) if cause.errno().is_some_and(|number| UNREACHABLE.contains(&number)) => Ok(false),
             Err(cause) => Err(during(|| format!("look up the route to {address}"))(cause)),

@@ -1,5 +1,9 @@
 //! Routes: made, told, removed, and the way to an address.
 
+use std::net::Ipv6Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use cni_core::cidr::Cidr;
 use cni_core::error::Failure;
 use cni_core::family::Family;
@@ -153,4 +157,21 @@ fn the_way_to_an_address_is_its_output_link() {
     ] {
         assert_eq!(host.socket.route_to(ip(address)).expect("an answer"), want, "{address}");
     }
+}
+
+#[test]
+fn an_address_is_local_on_the_links_that_have_it() {
+    let mut host = Namespace::enter();
+    let [first, second, third] = ["eth0", "eth2", "eth4"].map(|name| host.veth(name, &format!("{name}p")).index);
+    for link in [first, second] {
+        host.socket.add_address(link, cidr("2001:db8::7/128"), Dad::Skip).expect("an address");
+    }
+    let mut is_local =
+        |link| host.socket.is_local_on(link, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7)).expect("an answer");
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !(is_local(first) && is_local(second)) {
+        assert!(Instant::now() < limit, "not local after 20 seconds");
+        thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!is_local(third), "of other links");
 }

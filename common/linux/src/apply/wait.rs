@@ -1,13 +1,13 @@
 //! Waiting for a link, with a time limit.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_core::cidr::is_global;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_model::link::OperState;
 use cni_model::plan::Ns;
 
@@ -83,27 +83,33 @@ const fn settle_limit(state: OperState) -> Duration {
     }
 }
 
-/// The time limit for packets to new addresses, and the interval of looking.
-const LOCAL_LIMIT: Duration = Duration::from_secs(10);
+/// The time limit for new local routes, and the interval of looking.
+const LOCAL_LIMIT: Duration = Duration::from_secs(5);
 const LOCAL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Waits until the kernel takes packets to the IPv6 addresses of a link for its own, those excepted that duplicate address detection keeps
-/// back. It will do so in any case, so the end of the time limit is no error.
-pub(super) fn until_local(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+/// Waits until the kernel accepts packets to these addresses of a link. Those are passed over that the link no longer has, or that are
+/// tentative. The end of the time limit is no error, since the kernel finishes without help.
+pub(super) fn until_local(host: &mut LinuxHost, ns: Ns, name: &IfName, addresses: &[Ipv6Addr]) -> Result<(), Error> {
     let started = Instant::now();
-    let link = present(host, ns, name)?;
+    let index = present(host, ns, name)?.index;
     let socket = host.socket(ns)?;
-    let found = socket.addresses(Some(link.index), Some(Family::V6))?;
-    for address in found.iter().filter(|one| !one.tentative).map(|one| one.cidr.address()).filter(is_global) {
-        while !socket.is_local(address)? {
+    for address in addresses {
+        while !socket.is_local_on(index, *address)? && is_settled(socket, index, *address)? {
             if started.elapsed() >= LOCAL_LIMIT {
-                log::warn!("packets to {address} of {name} are not taken yet after {} seconds", LOCAL_LIMIT.as_secs());
+                let seconds = LOCAL_LIMIT.as_secs();
+                log::warn!("the kernel does not accept packets to {address} of {name} after {seconds} seconds");
                 return Ok(());
             }
             thread::sleep(LOCAL_PAUSE);
         }
     }
     Ok(())
+}
+
+/// Whether a link has an address that is not tentative.
+fn is_settled(socket: &mut Socket, link: u32, address: Ipv6Addr) -> Result<bool, NetlinkError> {
+    let found = socket.addresses(Some(link), Some(Family::V6))?;
+    Ok(found.iter().any(|one| one.cidr.address() == address && !one.tentative))
 }
 
 /// The pauses between looks at the port, as long together as the reference's.

@@ -72,8 +72,9 @@ impl Display for Step {
                 write!(f, "{ns}: filter del dev {name} ingress redirect dev {to}")
             }
             Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
-            Self::Await { ns, name, until: Until::AddressesLocal } => {
-                write!(f, "{ns}: await local addresses of {name}")
+            Self::Await { ns, name, until: Until::Local(addresses) } => {
+                write!(f, "{ns}: await local addresses of {name}")?;
+                addresses.iter().try_for_each(|address| write!(f, " {address}"))
             }
             Self::Await { ns, name, until: Until::PeerGone } => {
                 write!(f, "{ns}: await the end of what {name} leads to")

@@ -1,6 +1,6 @@
 //! The changes that a plan consists of, and the step that undoes each.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use cni_core::cidr::Cidr;
@@ -297,14 +297,13 @@ pub enum Step {
 }
 
 /// The condition that a step waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
     /// No IPv6 address of the link is tentative.
     AddressesSettled,
-    /// The kernel takes packets to the IPv6 addresses of the link for its own, link-local and tentative addresses excepted. It makes this so
-    /// in the background, also without duplicate address detection (`addrconf_dad_work` of net/ipv6/addrconf.c), and seconds later while
-    /// others change many links.
-    AddressesLocal,
+    /// The kernel accepts packets to these addresses of the link. It adds their local routes in the background, even without duplicate address
+    /// detection (`addrconf_dad_work` of net/ipv6/addrconf.c), which takes seconds while others change many links.
+    Local(Vec<Ipv6Addr>),
     /// The link passes packets.
     Up,
     /// The other end of the veth is in no namespace that lives. After the last process has ended, the kernel takes a

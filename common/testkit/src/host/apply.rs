@@ -165,7 +165,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         Step::RemoveShaper { name, .. } => kernel.remove_shaper(space, name.as_str()),
         Step::AddRedirect { ns, name, to, rank: _ } => return kernel.add_redirect(space, *ns, name, to),
         Step::RemoveRedirect { name, to, .. } => kernel.remove_redirect(space, name.as_str(), to.as_str()),
-        Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
+        Step::Await { name, until, .. } => wait(kernel, space, name, until)?,
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
         Step::RemoveNumberedLink { .. }
         | Step::EnsureRules { .. }
@@ -279,7 +279,7 @@ fn set(kernel: &mut Kernel, space: &Space, name: &IfName, setting: &LinkSetting)
     Ok(setting.undo(&before, former.as_ref()))
 }
 
-fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Result<(), Error> {
+fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: &Until) -> Result<(), Error> {
     let entry = kernel.present(space, name.as_str())?.clone();
     match until {
         Until::AddressesSettled if entry.addresses.iter().any(|address| address.dad_failed) => {
@@ -291,7 +291,7 @@ fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Resu
         Until::PeerGone if kernel.peer_addresses(&entry.link).is_some() => {
             refuse(format!("{name} leads to a container"))
         }
-        Until::AddressesSettled | Until::AddressesLocal | Until::Up | Until::PeerGone => Ok(()),
+        Until::AddressesSettled | Until::Local(_) | Until::Up | Until::PeerGone => Ok(()),
     }
 }
 

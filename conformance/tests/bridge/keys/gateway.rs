@@ -264,3 +264,24 @@ fn two_networks_at_once() -> (Vec<Outcome>, Vec<String>) {
     outcomes.retain(|outcome| !outcome.succeeded());
     (outcomes, bridge_addresses(&sandbox))
 }
+
+/// ADD waits until the kernel accepts packets to the gateway, by the routes of the bridge alone.
+#[test]
+fn routing_rules_that_lead_a_gateway_elsewhere_do_not_delay_add() {
+    let sandbox = Sandbox::new();
+    for line in [
+        "ip link add outside type veth peer name far",
+        "ip link set outside up",
+        "ip link set far up",
+        "ip -6 rule add pref 10 lookup local",
+        "ip -6 rule del pref 0",
+        "ip -6 rule add pref 5 lookup 99",
+        "ip -6 route add fd00::/16 dev outside table 99",
+    ] {
+        sandbox.sh(line);
+    }
+    let port = Port::new(&sandbox, "id1", network(&[V6], json!({"isGateway": true})));
+    let outcome = port.call(Verb::Add).run();
+    port.check(&outcome.result());
+    assert_eq!(outcome.stderr(), "", "a warning of addresses that are not accepted");
+}

@@ -129,8 +129,8 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
     let announced = format!("within container: link set eth0 address {mac}");
     let ends = [
         "within host: await veth1234abcd up",
-        "within host: await local addresses of br0",
-        "within container: await local addresses of eth0",
+        "within host: await local addresses of br0 fd00::1",
+        "within container: await local addresses of eth0 fd00::5",
         &announced,
     ];
     assert_eq!(rules[rules.len() - ends.len()..], ends);

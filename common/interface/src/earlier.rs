@@ -78,18 +78,31 @@ fn find_in(
     if record.life(host) != Life::Alive {
         return Ok(None);
     }
-    let process = host.namespaces().path_by_process(&record.namespace.identity)?;
-    let inside = match record.addresses(host)? {
-        Some(inside) => inside,
-        None if process.as_ref().is_some_and(|path| host.enter(path).is_ok()) => {
-            host.addresses(Ns::Container, None, None)?
-        }
-        None => Vec::new(),
+    let Some(inside) = record.addresses(host)? else {
+        return find_by_process(&record.namespace.identity, addresses, host);
     };
-    let place =
-        process.unwrap_or_else(|| format!("one in which no process was found, formerly {}", record.namespace.path));
-    let found = inside.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address));
-    Ok(found.map(|address| AddressInUse { address, place }))
+    let Some(address) = first_among(addresses, &inside) else { return Ok(None) };
+    let process = host.namespaces().path_by_process(&record.namespace.identity)?;
+    let unknown = || format!("one in which no process was found, formerly {}", record.namespace.path);
+    Ok(Some(AddressInUse { address, place: process.unwrap_or_else(unknown) }))
+}
+
+/// Finds one of the addresses in the namespace of this identity, if a process is in it. May enter it.
+pub fn find_by_process(
+    identity: &str,
+    addresses: &[IpAddr],
+    host: &mut dyn Host,
+) -> Result<Option<AddressInUse>, Error> {
+    let Some(place) = host.namespaces().path_by_process(identity)? else { return Ok(None) };
+    if host.enter(&place).is_err() {
+        return Ok(None);
+    }
+    let inside = host.addresses(Ns::Container, None, None)?;
+    Ok(first_among(addresses, &inside).map(|address| AddressInUse { address, place }))
+}
+
+fn first_among(addresses: &[IpAddr], inside: &[Address]) -> Option<IpAddr> {
+    inside.iter().map(|one| one.cidr.address()).find(|address| addresses.contains(address))
 }
 
 /// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.

@@ -94,10 +94,9 @@ impl<'a> CurrentNamespace<'a> {
     /// other than veths have no other end on the host that would show this.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
         let (Some(then), Some(now)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
-        let Some(path) = self.host.namespaces().path_by_process(then)? else { return Ok(None) };
-        let has_address = self.host.enter(&path).is_ok() && self.has_address(lease)?;
+        let found = earlier::find_by_process(then, &[lease.address], self.host)?;
         self.host.enter(now)?;
-        Ok(Some(path).filter(|_| has_address))
+        Ok(found.map(|found| found.place))
     }
 
     /// Waits until an address can be assigned again: the namespace may be about to end. Returns whether the allocation

@@ -95,8 +95,10 @@ pub enum Format {
     Address,
     /// An IP address with a prefix length.
     AddressWithPrefix,
-    /// A network, whose host bits are ignored.
+    /// A network without host bits.
     Network,
+    /// The same; in IPv6, host bits are ignored. The example of the reference's page on static has some.
+    Route,
     /// A network without host bits that has room for containers.
     Subnet,
     /// A unicast MAC address.

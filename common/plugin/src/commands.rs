@@ -1,7 +1,7 @@
 //! The macro that implements `Plugin`: each command calls a function in a file of its own.
 
 /// Has commands of a [`Plugin`](crate::run::Plugin) answered by functions with the trait's arguments, in modules beside
-/// the `impl`: `add` by `add::add`, and so on; `find_missing` by `missing::find_missing`.
+/// the `impl`: `add` by `add::add`, and so on; `find_missing` by `missing::find_missing`, `examine` by `config::Config::load`.
 ///
 /// ```
 /// # use cni_core::{error::Error, request::Request, result::CniResult};
@@ -38,6 +38,14 @@ macro_rules! commands {
             journal: &mut $crate::journal::Journal<'_>,
         ) -> ::std::result::Result<::cni_core::result::CniResult, ::cni_core::error::Error> {
             add::add(request, journal)
+        }
+    };
+    (@ examine) => {
+        fn examine(
+            &self,
+            request: &::cni_core::request::Request,
+        ) -> ::std::result::Result<(), ::cni_core::error::Error> {
+            config::Config::load(request).map(|_| ())
         }
     };
     (@ gc) => {

@@ -46,6 +46,12 @@ pub trait Plugin: Sync {
         Share::Nothing
     }
 
+    /// Refuses a configuration that ADD cannot use on any host, whatever the runtime adds to it. CNI has no such command: `cni-plugins check`
+    /// asks.
+    fn examine(&self, _request: &Request) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Adds the attachment. What fails after this is undone through the journal as well.
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
 

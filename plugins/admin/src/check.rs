@@ -1,4 +1,5 @@
-//! `cni-plugins check`: what is wrong with network configurations. This file reads them and prints; `cni-check` judges.
+//! `cni-plugins check`: what is wrong with network configurations. This file reads them and prints; `cni-check` judges by the
+//! rows of the plugins, and then each plugin by its own code.
 
 use std::fs;
 use std::io;
@@ -6,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
-use cni_check::{Finding, NetworkRanges, judge, overlaps, schema};
-use serde_json::json;
+use cni_check::{Finding, Judgement, Network, judge, schema};
+use serde_json::{Value, json};
 
+use crate::configuration_files::{NOMAD, files, named, plugins, read, request};
+use crate::error_line::one_line;
 use crate::output::{FOUND, print, report};
 
 /// The options of `check`.
@@ -17,38 +20,39 @@ pub struct CheckOptions {
     /// files with configurations, and folders that hold some (*.conflist, *.conf, *.json)
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
+    /// the runtime that reads them; that of files in /opt/cni/config is nomad
+    #[arg(long, value_name = "NAME", value_parser = ["nomad"])]
+    runtime: Option<String>,
     /// print one JSON document, for programs
     #[arg(long)]
     json: bool,
 }
 
-/// A finding and its file.
-struct FileFinding {
-    file: PathBuf,
-    finding: Finding,
-}
-
 /// Judges every file, and prints what was found.
 pub fn run(options: &CheckOptions) -> ExitCode {
     let (mut files, mut failed) = (Vec::new(), false);
+    let mut fail = |path: &Path, error: io::Error| {
+        report("cni-plugins check", [format!("{}: {error}", path.display())]);
+        failed = true;
+    };
     for path in &options.paths {
-        match listed(path) {
-            Ok(found) => files.extend(found),
-            Err(error) => {
-                report("cni-plugins check", [format!("{}: {error}", path.display())]);
-                failed = true;
-            }
-        }
+        listed(path).map_or_else(|error| fail(path, error), |found| files.extend(found));
     }
     let mut found = Vec::new();
-    let mut networks: Vec<NetworkRanges> = Vec::new();
+    let mut networks: Vec<(&Path, Network)> = Vec::new();
     for file in &files {
         match read(file) {
-            Ok(text) => judge_file(file, &text, &mut networks, &mut found),
-            Err(error) => {
-                report("cni-plugins check", [format!("{}: {error}", file.display())]);
-                failed = true;
+            Ok(text) => {
+                let Judgement { mut findings, network } = judge(&text);
+                findings.extend(refusals(&text, &findings));
+                let is_for_nomad =
+                    options.runtime.is_some() || fs::canonicalize(file).is_ok_and(|file| file.starts_with(NOMAD));
+                findings.extend(network.loopback_down().filter(|_| is_for_nomad));
+                findings.extend(networks.iter().flat_map(|earlier| compared((file, &network), earlier)));
+                networks.push((file, network));
+                found.extend(findings.into_iter().map(|finding| (file.as_path(), finding)));
             }
+            Err(error) => fail(file, error),
         }
     }
     let printed = print(&if options.json { json_text(&found, files.len()) } else { text(&found, files.len()) });
@@ -66,37 +70,40 @@ pub fn print_schema() -> ExitCode {
 
 /// A file itself, or the files of a folder that libcni reads.
 fn listed(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !fs::metadata(path)?.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let is_read =
-        |path: &PathBuf| path.extension().is_some_and(|end| ["conf", "conflist", "json"].iter().any(|one| end == *one));
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        files.push(entry?.path());
-    }
-    files.retain(is_read);
-    files.sort();
-    Ok(files)
+    if fs::metadata(path)?.is_dir() { files(path) } else { Ok(vec![path.to_owned()]) }
 }
 
-/// Reads a file. A pipe would be waited for, and a device may never end.
-fn read(file: &Path) -> io::Result<String> {
-    if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
+/// Compares a network with one of an earlier file.
+fn compared((file, network): (&Path, &Network), (earlier, other): &(&Path, Network)) -> Vec<Finding> {
+    if network.name == other.name && !network.name.is_empty() && file.parent() == earlier.parent() {
+        let wrong = format!("the network {:?} is also in {}", network.name, earlier.display());
+        let instead = "give each file its own name of a network: runtimes use the first file alone".to_owned();
+        return vec![Finding::of_key("list", "name", wrong, instead)];
+    }
+    network.conflicts(other)
 }
 
-fn judge_file(file: &Path, text: &str, networks: &mut Vec<NetworkRanges>, found: &mut Vec<FileFinding>) {
-    let judgement = judge(text);
-    let shared = judgement.ranges.iter().flat_map(|own| networks.iter().filter_map(|earlier| overlaps(earlier, own)));
-    let findings = judgement.findings.iter().cloned().chain(shared);
-    found.extend(findings.map(|finding| FileFinding { file: file.to_owned(), finding }));
-    networks.extend(judgement.ranges);
+/// What plugins refuse of their configurations, if the rows of the plugins have found nothing in them.
+fn refusals(text: &str, found: &[Finding]) -> Vec<Finding> {
+    let list: Value = serde_json::from_str(text).unwrap_or_default();
+    let is_list = list.get("plugins").is_some();
+    let refused = |(at, config): (usize, &Value)| {
+        let kind = config.get("type")?.as_str()?;
+        let place = if is_list { format!("plugins[{at}] {kind}") } else { format!("plugin {kind}") };
+        let plugin = cni_builtin::plugin(kind).filter(|plugin| plugin.kind() == kind)?;
+        let is_new = found.iter().all(|finding| finding.plugin != place);
+        let request = request(named(&list, config), plugin).ok()?;
+        let error = plugin.examine(&request).err()?;
+        let instead = Some(one_line(&error.details())).filter(|details| !details.is_empty());
+        let instead = instead.unwrap_or_else(|| format!("look up the key on the page of {kind}"));
+        is_new.then(|| Finding::new(place, one_line(&error.to_string()), instead))
+    };
+    plugins(&list).iter().enumerate().filter_map(refused).collect()
 }
 
 /// Two lines for each finding: what is wrong, and what to write instead.
-fn text(found: &[FileFinding], files: usize) -> String {
-    let lines = found.iter().map(|FileFinding { file, finding }| {
-        let Finding { plugin, key, wrong, instead } = finding;
+fn text(found: &[(&Path, Finding)], files: usize) -> String {
+    let lines = found.iter().map(|(file, Finding { plugin, key, wrong, instead })| {
         let place = if key.is_empty() { plugin.clone() } else { format!("{plugin}, {key}") };
         format!("{}\n    {}\n", plain(&format!("{}: {place}: {wrong}", file.display())), plain(instead))
     });
@@ -109,10 +116,7 @@ fn plain(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
-fn json_text(found: &[FileFinding], files: usize) -> String {
-    let entry = |FileFinding { file, finding }: &FileFinding| {
-        let Finding { plugin, key, wrong, instead } = finding;
-        json!({"file": file.display().to_string(), "plugin": plugin, "key": key, "wrong": wrong, "instead": instead})
-    };
+fn json_text(found: &[(&Path, Finding)], files: usize) -> String {
+    let entry = |(file, Finding { plugin, key, wrong, instead }): &(&Path, Finding)| json!({"file": file.display().to_string(), "plugin": plugin, "key": key, "wrong": wrong, "instead": instead});
     format!("{:#}\n", json!({"files": files, "findings": found.iter().map(entry).collect::<Vec<_>>()}))
 }

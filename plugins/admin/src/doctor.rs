@@ -10,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::inventory::Scope;
+use crate::inventory::{Depth, Inventory, Scope};
 use crate::output::{FOUND, print};
 
 mod configurations;
@@ -20,6 +20,7 @@ mod finding;
 mod flannel;
 pub mod folders;
 mod kernel;
+mod lo;
 mod parameters;
 pub mod permissions;
 mod ports;
@@ -61,6 +62,8 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
 
 fn look_at_host(options: &DoctorOptions) -> ExitCode {
     let runtimes = runtimes::found();
+    // A cache that cannot be read is reported by `list`.
+    let found = Inventory::observe(&Scope::default(), Depth::Lives).unwrap_or_default();
     let findings: Vec<Finding> = [
         permissions::look(),
         kernel::look(),
@@ -69,7 +72,8 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
         flannel::look(options.config_dir.as_deref()),
-        ports::look(),
+        ports::look(&found),
+        lo::findings(found.attached.iter()),
     ]
     .into_iter()
     .flatten()

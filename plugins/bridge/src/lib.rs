@@ -33,7 +33,7 @@ impl Plugin for Bridge {
         Share::Interface
     }
 
-    cni_plugin::commands!(add, del, check, status, gc, find_missing);
+    cni_plugin::commands!(examine, add, del, check, status, gc, find_missing);
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod finding;
-mod judgement;
 mod list;
 mod nearest;
+mod network;
 mod object;
 mod plugin;
 mod ranges;
@@ -17,20 +17,25 @@ mod tree;
 mod value;
 
 pub use finding::Finding;
-pub use judgement::Judgement;
-pub use ranges::{NetworkRanges, overlaps};
+pub use network::Network;
+
+/// The findings in one file, and what to compare with other files.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    pub findings: Vec<Finding>,
+    pub network: Network,
+}
 
 /// Judges the text of a file: a configuration list, or a single configuration.
 pub fn judge(text: &str) -> Judgement {
+    let mut judgement = Judgement::default();
     match serde_json::from_str(text) {
-        Ok(list) => list::judge(&list),
-        Err(error) => Judgement {
-            findings: vec![Finding::new(
-                format!("line {}, column {}", error.line(), error.column()),
-                format!("this is not JSON: {error}"),
-                "correct the syntax; no runtime can read the file".to_owned(),
-            )],
-            ranges: None,
-        },
+        Ok(list) => list::judge(&list, &mut judgement),
+        Err(error) => judgement.findings.push(Finding::new(
+            format!("line {}, column {}", error.line(), error.column()),
+            format!("this is not JSON: {error}"),
+            "correct the syntax; no runtime can read the file".to_owned(),
+        )),
     }
+    judgement
 }

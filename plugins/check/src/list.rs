@@ -3,11 +3,10 @@
 use cni_core::version::Version;
 use serde_json::{Map, Value};
 
+use crate::Judgement;
 use crate::finding::Finding;
-use crate::judgement::Judgement;
 use crate::nearest::nearest;
 use crate::plugin::{self, ElementContext};
-use crate::ranges::NetworkRanges;
 
 const LIST: &str = "list";
 
@@ -16,38 +15,33 @@ pub const KEYS: [&str; 7] =
     ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
 
 /// Judges a document.
-pub fn judge(list: &Value) -> Judgement {
-    let mut findings = Vec::new();
+pub fn judge(list: &Value, Judgement { findings, network }: &mut Judgement) {
     let Some(keys) = list.as_object() else {
         let wrong = "the file holds no JSON object".to_owned();
-        findings.push(Finding::new(
-            LIST.to_owned(),
-            wrong,
-            "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}".to_owned(),
-        ));
-        return Judgement { findings, ranges: None };
+        let instead = "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}".to_owned();
+        return findings.push(Finding::new(LIST.to_owned(), wrong, instead));
     };
     findings.extend(version(keys));
     findings.extend(name(keys));
     let version = keys.get("cniVersion").and_then(Value::as_str);
-    let ranges = match keys.get("plugins") {
+    network.name = keys.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match keys.get("plugins") {
         Some(Value::Array(plugins)) => {
             findings.extend(unknown_keys(keys));
             if plugins.is_empty() {
                 let instead = "write at least one {\"type\": …}".to_owned();
                 findings.push(Finding::of_key(LIST, "plugins", "the list has no plugin".to_owned(), instead));
             }
-            let place = |at| ElementContext { at, version, is_in_list: true };
-            let each = plugins.iter().enumerate();
-            each.flat_map(|(at, plugin)| plugin::judge(plugin, &place(at), &mut findings)).collect()
+            for (at, plugin) in plugins.iter().enumerate() {
+                plugin::judge(plugin, &ElementContext { at, version, is_in_list: true }, network, findings);
+            }
         }
         Some(found) => {
             let wrong = format!("`plugins` is not a list but {found}");
             findings.push(Finding::of_key(LIST, "plugins", wrong, "write [{\"type\": …}]".to_owned()));
-            Vec::new()
         }
         None if keys.contains_key("type") => {
-            plugin::judge(list, &ElementContext { at: 0, version, is_in_list: false }, &mut findings)
+            plugin::judge(list, &ElementContext { at: 0, version, is_in_list: false }, network, findings);
         }
         None => {
             let near = nearest("plugins", keys.keys().map(String::as_str));
@@ -55,11 +49,8 @@ pub fn judge(list: &Value) -> Judgement {
                 format!("there is no `plugins`, but a key `{near}`")
             });
             findings.push(Finding::of_key(LIST, "plugins", wrong, "write `plugins`, a list of plugins".to_owned()));
-            Vec::new()
         }
-    };
-    let network = keys.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Judgement { findings, ranges: Some(NetworkRanges { network, ranges }) }
+    }
 }
 
 fn version(keys: &Map<String, Value>) -> Option<Finding> {

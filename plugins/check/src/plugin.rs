@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::finding::Finding;
 use crate::nearest::{distance, nearest};
+use crate::network::{Network, gateways};
 use crate::{object, ranges, tree};
 
 /// The versions of the specification, and where an element is in its list.
@@ -15,38 +16,39 @@ pub struct ElementContext<'a> {
     pub is_in_list: bool,
 }
 
-/// Judges one element; returns the ranges of its addresses.
-pub fn judge(plugin: &Value, place: &ElementContext<'_>, findings: &mut Vec<Finding>) -> Vec<ranges::AddressRange> {
+/// Judges one element, and adds it to the network of the elements before it.
+pub fn judge(plugin: &Value, place: &ElementContext<'_>, network: &mut Network, findings: &mut Vec<Finding>) {
     let at = if place.is_in_list { format!("plugins[{}]", place.at) } else { "plugin".to_owned() };
     let Some(keys) = plugin.as_object() else {
         let wrong = "an element of `plugins` is not an object".to_owned();
-        findings.push(Finding::new(at, wrong, "write {\"type\": …}".to_owned()));
-        return Vec::new();
+        return findings.push(Finding::new(at, wrong, "write {\"type\": …}".to_owned()));
     };
     let kind = match keys.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         found => {
             let wrong = found.map_or("the plugin has no `type`".to_owned(), |found| format!("`type` is {found}"));
-            findings.push(Finding::of_key(&at, "type", wrong, "write the name of a plugin, in quotes".to_owned()));
-            return Vec::new();
+            let instead = "write the name of a plugin, in quotes".to_owned();
+            return findings.push(Finding::of_key(&at, "type", wrong, instead));
         }
     };
     let at = format!("{at} {kind}");
     let Some(entry) = entry(kind) else {
-        findings.extend(unknown_type(kind, &at, "type"));
-        return Vec::new();
+        return findings.extend(unknown_type(kind, &at, "type"));
     };
     object::judge(plugin, &tree::of_plugin(entry), "", &at, findings);
     findings.extend(in_its_place(entry, place, &at));
+    findings.extend(second_interface(entry, network, &at));
     findings.extend(version(entry, place, &at));
     findings.extend(exclusive(entry, keys, &at));
     findings.extend(capability(entry, keys, &at));
-    match keys.get("ipam") {
-        Some(Value::Object(ipam)) if entry.keys.iter().any(|key| key.key == "ipam.type") => {
-            judge_ipam(entry, ipam, &at, findings)
-        }
-        _ => Vec::new(),
+    let has_ipam = entry.keys.iter().any(|key| key.key == "ipam.type");
+    if let Some(ipam) = keys.get("ipam").and_then(Value::as_object).filter(|_| has_ipam) {
+        network.ranges.extend(judge_ipam(entry, ipam, &at, findings).unwrap_or_default());
     }
+    if kind == "bridge" {
+        network.gateways = gateways(keys, &network.ranges);
+    }
+    network.entries.push(entry);
 }
 
 /// A finding for a name that is nearly that of one of these plugins. Other projects have plugins too, so only one wrong
@@ -73,6 +75,13 @@ fn in_its_place(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<F
         PluginKind::Chained | PluginKind::Interface | PluginKind::Loopback => return None,
     };
     Some(Finding::new(at.to_owned(), wrong, instead))
+}
+
+/// All plugins of a list get one interface name.
+fn second_interface(entry: &Entry, network: &Network, at: &str) -> Option<Finding> {
+    let first = network.of_kind(PluginKind::Interface).filter(|_| entry.kind == PluginKind::Interface)?;
+    let wrong = format!("{} and {} both make the interface of the container, and ADD fails", first.name, entry.name);
+    Some(Finding::new(at.to_owned(), wrong, "remove one of them, or put it into a list of its own".to_owned()))
 }
 
 fn version(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<Finding> {
@@ -118,16 +127,16 @@ fn judge_ipam(
     ipam: &Map<String, Value>,
     at: &str,
     findings: &mut Vec<Finding>,
-) -> Vec<ranges::AddressRange> {
+) -> Option<Vec<ranges::AddressRange>> {
     let kind = match ipam.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         None if !ipam.is_empty() || is_required(entry) => {
             let wrong = "`ipam` has no `type`, so no addresses are assigned".to_owned();
             let instead = "write the name of an IPAM plugin: \"type\": \"host-local\"".to_owned();
             findings.push(Finding::of_key(at, "ipam.type", wrong, instead));
-            return Vec::new();
+            return None;
         }
-        _ => return Vec::new(),
+        _ => return None,
     };
     match cni_catalog::entry(kind) {
         None => findings.extend(unknown_type(kind, at, "ipam.type")),
@@ -139,12 +148,10 @@ fn judge_ipam(
         Some(known) => {
             let value = Value::Object(ipam.clone());
             object::judge(&value, &tree::of_ipam(known), "ipam", at, findings);
-            if kind == "host-local" {
-                return ranges::judge(ipam, at, findings);
-            }
+            return (kind == "host-local").then(|| ranges::judge(ipam, at, findings));
         }
     }
-    Vec::new()
+    None
 }
 
 fn is_required(entry: &Entry) -> bool {

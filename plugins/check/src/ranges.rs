@@ -1,33 +1,29 @@
-//! Checks the ranges of host-local: each in its subnet, in order, and no address in two ranges, also across files.
+//! Checks the ranges of host-local: each in its subnet, in order, and no address in two ranges.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
-use cni_core::cidr::{Cidr, parse_ip};
+use cni_core::cidr::{Cidr, ip_offset, parse_ip};
 use serde_json::{Map, Value};
 
 use crate::finding::Finding;
+use crate::value::Wrong;
 
 /// A range of addresses, and its place in the configuration.
 #[derive(Clone, Debug)]
 pub struct AddressRange {
-    path: String,
-    subnet: Cidr,
+    pub path: String,
+    pub subnet: Cidr,
     first: IpAddr,
     last: IpAddr,
+    /// The address that the host has on a bridge with `isGateway`.
+    pub gateway: Option<IpAddr>,
 }
 
 impl AddressRange {
-    fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.subnet.family() == other.subnet.family() && self.first <= other.last && other.first <= self.last
     }
-}
-
-/// The ranges of one network.
-#[derive(Clone, Debug)]
-pub struct NetworkRanges {
-    pub network: String,
-    pub ranges: Vec<AddressRange>,
 }
 
 /// Judges the ranges of an `ipam` object, and returns those that make sense.
@@ -68,14 +64,8 @@ fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Ve
     let subnet = subnet.network();
     let address = |key: &str| range.get(key).and_then(Value::as_str).and_then(parse_ip);
     for key in ["rangeStart", "rangeEnd"] {
-        if let Some(address) = address(key).filter(|address| !subnet.contains(*address)) {
-            let wrong = format!("{address} is not in the subnet {subnet}");
-            findings.push(Finding::of_key(
-                at,
-                &format!("{path}.{key}"),
-                wrong,
-                format!("write an address of {subnet}"),
-            ));
+        if let Some((wrong, instead)) = address(key).and_then(|address| limit(address, subnet)) {
+            findings.push(Finding::of_key(at, &format!("{path}.{key}"), wrong, instead));
         }
     }
     let first = address("rangeStart").unwrap_or_else(|| subnet.address());
@@ -86,18 +76,20 @@ fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Ve
         findings.push(Finding::of_key(at, path, wrong, "exchange `rangeStart` and `rangeEnd`".to_owned()));
         return None;
     }
-    Some(AddressRange { path: path.to_owned(), subnet, first, last })
+    let gateway = address("gateway").or_else(|| ip_offset(subnet.address(), 1));
+    Some(AddressRange { path: path.to_owned(), subnet, first, last, gateway })
 }
 
-/// A finding for the second of two networks of different files that share addresses.
-pub fn overlaps(one: &NetworkRanges, other: &NetworkRanges) -> Option<Finding> {
-    if one.network == other.network {
-        return None;
+/// The mistake in the first or last address of a range: host-local assigns it although no container can use it.
+fn limit(address: IpAddr, subnet: Cidr) -> Option<Wrong> {
+    let (first, last) = (subnet.address(), subnet.last());
+    if !subnet.contains(address) {
+        return Some((format!("{address} is not in the subnet {subnet}"), format!("write an address of {subnet}")));
     }
-    let pairs = other.ranges.iter().flat_map(|range| one.ranges.iter().map(move |earlier| (earlier, range)));
-    let (earlier, range) = pairs.into_iter().find(|(earlier, range)| earlier.overlaps(range))?;
-    let wrong =
-        format!("{} and {} of network {:?} have addresses in common", range.subnet, earlier.subnet, one.network);
-    let instead = "give each network its own subnet".to_owned();
-    Some(Finding::of_key(&format!("network {:?}", other.network), &range.path, wrong, instead))
+    let (is, instead) = match address {
+        _ if address == first => ("the network address", ip_offset(first, 1)?),
+        IpAddr::V4(v4) if address == last => ("the broadcast address", Ipv4Addr::from(v4.to_bits() - 1).into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => return None,
+    };
+    Some((format!("{address} is {is} of {subnet}, and no container can use it"), format!("write \"{instead}\"")))
 }

@@ -179,7 +179,7 @@ fn limited(value: ValueType, node: &Node) -> Value {
 fn pattern(format: Format) -> String {
     let form = match format {
         Format::Address => format!("{IPV4}|{IPV6}"),
-        Format::AddressWithPrefix | Format::Network => {
+        Format::AddressWithPrefix | Format::Network | Format::Route => {
             format!("{IPV4}/0*([0-9]|[12][0-9]|3[0-2])|{IPV6}/0*([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8])")
         }
         Format::Subnet => format!("{IPV4}/0*([0-9]|[12][0-9]|30)|{IPV6}/0*([0-9]|[1-9][0-9]|1[01][0-9]|12[0-6])"),

@@ -106,11 +106,7 @@ pub fn of_format(text: &str, format: Format) -> Option<Wrong> {
             Ok(_) => None,
             Err(_) => wrong("an address with a prefix length", with_prefix(text)),
         },
-        Format::Network => match Cidr::from_str(text) {
-            Ok(_) => None,
-            Err(_) => wrong("a network", with_prefix(text)),
-        },
-        Format::Subnet => subnet(text),
+        Format::Network | Format::Route | Format::Subnet => network(text, format),
         Format::Mac if !is_unicast(text) => {
             wrong("the MAC address of one interface", "write six bytes such as \"02:00:00:00:00:0a\"".to_owned())
         }
@@ -141,16 +137,21 @@ fn with_prefix(text: &str) -> String {
     }
 }
 
-fn subnet(text: &str) -> Option<Wrong> {
+fn network(text: &str, format: Format) -> Option<Wrong> {
     let Ok(cidr) = Cidr::from_str(text) else {
         return Some((format!("\"{text}\" is not a network"), with_prefix(text)));
     };
-    let network = cidr.network();
-    if !cidr.is_network() {
-        return Some((format!("\"{text}\" has host bits"), format!("write \"{network}\"")));
+    let (network, is_ipv4) = (cidr.network(), cidr.address().is_ipv4());
+    if !cidr.is_network() && (is_ipv4 || format != Format::Route) {
+        let effect = match (format == Format::Subnet, is_ipv4) {
+            (true, _) => "",
+            (false, true) => ", and the kernel refuses such a route",
+            (false, false) => ", which the kernel removes from the route",
+        };
+        return Some((format!("\"{text}\" has host bits{effect}"), format!("write \"{network}\"")));
     }
-    let room = if cidr.address().is_ipv4() { 30 } else { 126 };
-    (cidr.prefix() > room)
+    let room = if is_ipv4 { 30 } else { 126 };
+    (format == Format::Subnet && cidr.prefix() > room)
         .then(|| (format!("\"{text}\" has no room for containers"), format!("write a prefix length of at most {room}")))
 }
 

@@ -255,6 +255,42 @@ pub const BROKEN: &[Broken] = &[
         r#"{"cniVersion": "1.0.0", "name": "n", "disablecheck": true, "plugins": [{"type": "bridge"}]}"#,
         r#"list, disablecheck: the key `disablecheck` is unknown, and is ignored; write `disableCheck`"#,
     ),
+    broken(
+        r#"[{"type": "bridge"}, {"type": "firewall", "backend": "ip6tables"}]"#,
+        r#"plugins[1] firewall, backend: "ip6tables" is not an accepted value; write "iptables""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "10.96.0.1/12"}]}}]"#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "10.96.0.1/12" has host bits, and the kernel refuses such a route; write "10.96.0.0/12""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "1100:200::/24", "routes": [{"dst": "1100:200::1/24"}]}}]"#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "1100:200::1/24" has host bits, which the kernel removes from the route; write "1100:200::/24""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "static", "addresses": [{"address": "10.1.2.5/24"}], "routes": [{"dst": "10.9.0.1/16"}]}}]"#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "10.9.0.1/16" has host bits, and the kernel refuses such a route; write "10.9.0.0/16""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge"}, {"type": "route-override", "delroutes": [{"dst": "10.9.0.1/16"}]}]"#,
+        r#"plugins[1] route-override, delroutes[0].dst: "10.9.0.1/16" has host bits, and the kernel refuses such a route; write "10.9.0.0/16""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.0"}]]}}]"#,
+        r#"plugins[0] bridge, ipam.ranges[0][0].rangeStart: 10.1.2.0 is the network address of 10.1.2.0/24, and no container can use it; write "10.1.2.1""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "10.1.2.64/26", "rangeStart": "10.1.2.70", "rangeEnd": "10.1.2.127"}}]"#,
+        r#"plugins[0] bridge, ipam.rangeEnd: 10.1.2.127 is the broadcast address of 10.1.2.64/26, and no container can use it; write "10.1.2.126""#,
+    ),
+    unseen(
+        r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "fd00::/64", "rangeStart": "fd00::"}}]"#,
+        r#"plugins[0] bridge, ipam.rangeStart: fd00:: is the network address of fd00::/64, and no container can use it; write "fd00::1""#,
+    ),
+    unseen(
+        r#"[{"type": "loopback"}, {"type": "bridge"}, {"type": "macvlan", "master": "eth0"}]"#,
+        r#"plugins[2] macvlan: bridge and macvlan both make the interface of the container, and ADD fails; remove one of them, or put it into a list of its own"#,
+    ),
     unseen(
         "{\"name\": \"n\",",
         "line 1, column 13: this is not JSON: EOF while parsing a value at line 1 column 13; correct the syntax; no runtime can read the file",

@@ -20,13 +20,13 @@ use crate::FirewallError;
 use crate::addresses::{addresses, families};
 use crate::backend::RuleBackend;
 use crate::claims::{self, ClaimRegister};
-use crate::config::{Config, ConfigError, Keys};
+use crate::config::{Config, ConfigError};
 use crate::policy::{PolicyBridge, PolicyBridgeError};
 use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let config = Config::load(request)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
     if prev_result.ips.is_empty() {
         return Ok(prev_result);

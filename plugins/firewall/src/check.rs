@@ -7,13 +7,13 @@ use cni_plugin::host::Host;
 use crate::FirewallError;
 use crate::add::rulesets;
 use crate::addresses::addresses;
-use crate::config::{Config, Keys};
+use crate::config::Config;
 use crate::locate;
 use crate::missing::observe_missing;
 
 /// Looks for what ADD has made.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let config = Config::load(request)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
     let addresses = locate::observe_claims(&addresses(&prev_result), host)?;
     for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, addresses, host)? {

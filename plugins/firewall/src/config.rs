@@ -2,8 +2,9 @@
 //!
 //! Values that cannot be used are refused here, with their key; a valid [`Config`] can be carried out.
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::{Code, Error, Failure};
 use cni_core::names::ChainName;
+use cni_core::request::Request;
 use cni_netfilter::firewalld::{Zone, ZoneError};
 use cni_netfilter::nftables::NftName;
 use serde::Deserialize;
@@ -215,6 +216,11 @@ impl TryFrom<Keys> for Config {
 }
 
 impl Config {
+    /// Reads and checks every key.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        Ok(Self::try_from(request.decode::<Keys>()?)?)
+    }
+
     /// The administrator's chain by a name that `nft` can read, so that the administrator can fill it.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Plugin for Firewall {
         Share::Rules
     }
 
-    cni_plugin::commands!(add, del, check, status, gc, find_missing);
+    cni_plugin::commands!(examine, add, del, check, status, gc, find_missing);
 
     fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         claims::owners_but(known, records)

@@ -18,14 +18,14 @@ use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;
 use crate::backend::RuleBackend;
 use crate::claims::{Claim, ClaimRegister};
-use crate::config::{Config, Keys};
+use crate::config::Config;
 use crate::locate::{self, ClaimedAddress};
 
 /// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
 /// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
 /// is skipped, unless its owner is gone: the reference's DEL leaves our claim, and its ADD makes none.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let config = Config::load(request)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
     let owner = request.attachment()?;
     let addresses = not_of_others(&addresses(&prev_result), &owner, host)?;

@@ -10,13 +10,13 @@ use cni_plugin::host::Host;
 
 use crate::FirewallError;
 use crate::backend::RuleBackend;
-use crate::config::{Config, Keys};
+use crate::config::Config;
 use crate::locate;
 use crate::policy::IngressPolicy;
 
 /// Asks the back end that ADD would use: firewalld, iptables or nf_tables.
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let config = Config::load(request)?;
     let held_by = locate::choose(&config, [Family::V4], host)?;
     if matches!(held_by, Some(RuleBackend::Firewalld(_))) && !host.firewalld().is_running() {
         return Err(FirewallError::FirewalldAbsent.into());

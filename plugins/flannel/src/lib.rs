@@ -37,7 +37,7 @@ impl Plugin for Flannel {
         Share::Interface
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::parse_ip;
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_core::request::Request;
 use cni_netfilter::iptables::Mark;
 use cni_netfilter::{Backend, Proto};
 use serde::Deserialize;
@@ -92,6 +94,12 @@ impl Mapping {
 }
 
 impl Config {
+    /// Reads and checks every key. A host decides the back end if none is named, so either may take the other keys.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let of = |backend| Ok(request.decode::<Keys>()?.check(backend)?);
+        of(Backend::Iptables).or_else(|error| of(Backend::Nftables).map_err(|_: Error| error))
+    }
+
     /// Whether a mapping is for packets of a family.
     pub fn maps(&self, family: Family) -> bool {
         self.mappings.iter().any(|mapping| mapping.applies_to(family))

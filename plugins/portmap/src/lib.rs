@@ -48,7 +48,7 @@ impl Plugin for Portmap {
         Share::Rules
     }
 
-    cni_plugin::commands!(add, del, check, status, gc, find_missing, find_missing_records);
+    cni_plugin::commands!(examine, add, del, check, status, gc, find_missing, find_missing_records);
 
     fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         register::owners_but(known, records)

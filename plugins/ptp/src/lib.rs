@@ -29,7 +29,7 @@ impl Plugin for Ptp {
         Share::Interface
     }
 
-    cni_plugin::commands!(add, del, check, status, gc, find_missing);
+    cni_plugin::commands!(examine, add, del, check, status, gc, find_missing);
 }
 
 #[cfg(test)]

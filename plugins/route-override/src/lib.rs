@@ -26,7 +26,7 @@ impl Plugin for RouteOverride {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

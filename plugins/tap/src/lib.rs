@@ -27,7 +27,7 @@ impl Plugin for Tap {
         Share::Interface
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Plugin for TcRedirectTap {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status, find_missing);
+    cni_plugin::commands!(examine, add, del, check, status, find_missing);
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Plugin for Tuning {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

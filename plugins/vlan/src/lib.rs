@@ -25,7 +25,7 @@ impl Plugin for Vlan {
         Share::Interface
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 /// The name of the plugin, and the kernel's word for such links.

@@ -29,7 +29,7 @@ impl Plugin for Vrf {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status);
+    cni_plugin::commands!(examine, add, del, check, status);
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 
 use super::finding::Finding;
 use crate::contested::{self, ContestedPort};
-use crate::inventory::{Depth, Inventory, Scope};
+use crate::inventory::Inventory;
 
 const TOPIC: &str = "ports";
 
-/// A cache that cannot be read is reported by `list`.
-pub fn look() -> Vec<Finding> {
-    let Ok(found) = Inventory::observe(&Scope::default(), Depth::Lives) else { return Vec::new() };
-    contested::find(&found).iter().map(finding).collect()
+/// Looks at the ports of all containers.
+pub fn look(found: &Inventory) -> Vec<Finding> {
+    contested::find(found).iter().map(finding).collect()
 }
 
 /// A port that a dead container keeps is one that nobody can reach.

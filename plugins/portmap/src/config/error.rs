@@ -67,9 +67,12 @@ impl Failure for ConfigError {
                 "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !".to_owned()
             }
             Self::UnknownBackend { .. } => "backend must be iptables or nftables, or not be given".to_owned(),
-            Self::NftablesOptions { .. } => "conditions of iptables start with - or !".to_owned(),
+            Self::NftablesOptions { .. } => {
+                "conditions of iptables start with - or !; write such ones, or nft's in both keys and backend nftables".to_owned()
+            }
             Self::IptablesOptions { .. } => {
-                "conditions of nftables do not start with - or !, and it has no chain that sets marks".to_owned()
+                "conditions of nftables do not start with - or !, and it has no chain that sets marks; or write backend iptables"
+                    .to_owned()
             }
             Self::Condition { key, index, .. } => {
                 format!("{key}[{index}] must be a word, without control characters, for nftables without ; and #")

@@ -10,7 +10,7 @@ use cni_plugin::namespace::Life;
 use cni_plugin::run::Plugin;
 
 use super::super::finding::Finding;
-use super::super::ports;
+use super::super::{lo, ports};
 use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
 use crate::contested;
@@ -24,7 +24,8 @@ const TOPIC: &str = "container";
 /// What is wrong, or that nothing is.
 pub fn findings(container: &str, found: &Inventory) -> Vec<Finding> {
     let is_own = |at: &Attachment| at.container.as_str() == container;
-    let attached = found.attached.iter().filter(|one| is_own(&one.cached.at)).flat_map(of_attached);
+    let own = || found.attached.iter().filter(|one| is_own(&one.cached.at));
+    let attached = own().flat_map(of_attached).chain(lo::findings(own()));
     let left = found.left.iter().filter(|left| is_own(&left.cached.at)).map(of_left);
     let waiting =
         contested::find(found).into_iter().filter(|port| port.waits(container)).map(|port| ports::finding(&port));

@@ -39,7 +39,8 @@ k3s_list() {
 LIST
 }
 
-# on HOST COMMAND...: runs a command in the namespaces of a host.
+# on HOST COMMAND...: runs a command in the namespaces of a host. For a time limit use the machine's timeout: that of busybox ends its
+# parent by number, and the number of one outside of the PID namespace is 0, which stands for the whole machine.
 on() {
     local host=$1
     shift

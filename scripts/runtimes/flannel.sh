@@ -41,7 +41,7 @@ way() {
 # passes_whole_packet HOST POD ADDRESS MTU
 passes_whole_packet() { in_network "$1" "$2" ping -q -c 1 -W 3 -M "do" -s $(($4 - 28)) "$3"; }
 
-has_port() { on b "$BUSYBOX" timeout 5 "$BUSYBOX" wget -q -O /dev/null "http://198.51.100.10:8080/"; }
+has_port() { on b timeout 5 "$BUSYBOX" wget -q -O /dev/null "http://198.51.100.10:8080/"; }
 
 # is_whole HOST COUNT: the tool finds so many pods, and nothing missing.
 is_whole() { [ "$(on "$1" /opt/cni/bin/cni-plugins list | grep -c '^cbr0 .* whole$')" -eq "$2" ]; }

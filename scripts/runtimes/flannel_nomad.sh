@@ -78,20 +78,21 @@ JOB
 
 start_agent() { on "$1" nomad agent -config "/etc/nomad.d/$1.hcl" >"/tmp/nomad-$1.log" 2>&1 & }
 
-ready() { nomad node status -t '{{range .}}{{if eq .Status "ready"}}{{.Name}}{{"\n"}}{{end}}{{end}}' | sort; }
+# ready: the hosts whose clients are ready. By a template nomad prints an empty line last, which sort would put first.
+ready() { nomad node status -t '{{range .}}{{if eq .Status "ready"}}{{.Name}}{{"\n"}}{{end}}{{end}}' | sed '/^$/d' | sort; }
 
 are_ready() { [ "$(ready)" = "$(printf 'b\nc')" ]; }
 
 node_of() { nomad node status -t "{{range .}}{{if eq .Name \"$1\"}}{{.ID}}{{end}}{{end}}"; }
 
 # allocations: a line for each that runs, with the name of its host.
-allocations() { nomad job allocs -t '{{range .}}{{if eq .ClientStatus "running"}}{{.ID}} {{.NodeName}}{{"\n"}}{{end}}{{end}}' web; }
+allocations() { nomad job allocs -t '{{range .}}{{if eq .ClientStatus "running"}}{{.ID}} {{.NodeName}}{{"\n"}}{{end}}{{end}}' web | sed '/^$/d'; }
 
 # run_on HOST...: the job runs on just these hosts, once for each time that one is named.
 run_on() { [ "$(allocations | awk '{ print $2 }' | sort)" = "$(printf '%s\n' "$@")" ]; }
 
 # services: the addresses and ports that the service has, a line for each.
-services() { nomad service info -t '{{range .}}{{.Address}}:{{.Port}}{{"\n"}}{{end}}' web; }
+services() { nomad service info -t '{{range .}}{{.Address}}:{{.Port}}{{"\n"}}{{end}}' web | sed '/^$/d'; }
 
 # serve_each_other COUNT: from the namespace of each allocation, each of so many addresses of the service answers.
 serve_each_other() {
@@ -99,7 +100,7 @@ serve_each_other() {
     [ "$(services | grep -c .)" -eq "$1" ] || return
     while read -r allocation host; do
         for service in $(services); do
-            [ "$(on "$host" ip netns exec "$allocation" "$BUSYBOX" timeout 3 "$BUSYBOX" wget -q -O - "http://$service/" </dev/null)" = "hello from a container" ] || return
+            [ "$(on "$host" ip netns exec "$allocation" timeout 3 "$BUSYBOX" wget -q -O - "http://$service/" </dev/null)" = "hello from a container" ] || return
         done
     done <<<"$(allocations)"
 }
@@ -123,7 +124,8 @@ drain() { nomad node drain -enable -yes -detach -deadline 30s "$(node_of "$1")";
 show_flannel_nomad() {
     local name
     printf 'version: nomad %s, flanneld %s\n' "$(nomad version | awk 'NR == 1 { print $2 }')" "$FLANNELD_VERSION"
-    k3s_list flannel >/etc/cni/net.d/flannel.conflist
+    # Nomad leaves lo down unless the list has loopback, and k3s's has none: an allocation would not reach its own address.
+    k3s_list flannel | sed 's/"plugins":\[/&{"type":"loopback"},/' >/etc/cni/net.d/flannel.conflist
     start_hosts
     start_flannel vxlan 64
     write_server

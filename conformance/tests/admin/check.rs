@@ -10,6 +10,7 @@ use std::process::Command;
 
 use broken::{BROKEN, Broken, whole};
 use cni_conformance::Sandbox;
+use nix::mount::{MsFlags, mount};
 use serde_json::{Value, json};
 
 use crate::admin::{FOUND, document, tool};
@@ -20,9 +21,8 @@ fn right() -> PathBuf {
 }
 
 fn write(sandbox: &Sandbox, name: &str, text: &str) -> String {
-    let folder = Path::new("/run/lists");
-    fs::create_dir_all(folder).expect("create a folder");
-    let file = folder.join(name);
+    let file = Path::new("/run/lists").join(name);
+    fs::create_dir_all(file.parent().expect("a folder")).expect("create a folder");
     fs::write(&file, text)
         .unwrap_or_else(|error| panic!("write {} in {:?}: {error}", file.display(), sandbox.host().path()));
     file.display().to_string()
@@ -77,6 +77,79 @@ fn a_folder_is_read_as_runtimes_read_it() {
          /run/lists/20-b.conflist: network \"b\", ipam.ranges[0][0]: 10.1.2.0/24 and 10.1.2.0/24 of network \"a\" have addresses \
          in common\n    give each network its own subnet\nfindings: 2, files: 2\n"
     );
+}
+
+#[test]
+fn what_a_plugin_refuses_by_itself_is_found() {
+    let sandbox = Sandbox::new();
+    let signed = "conditions of nftables do not start with - or !";
+    let plain = "conditions of iptables start with - or !";
+    for (keys, named, instead) in [
+        (r#""backend": "nftables", "conditionsV4": ["-d", "10.0.0.0/8"]"#, "conditionsV4", signed),
+        (r#""backend": "nftables", "conditionsV6": ["!", "-d", "fc00::/7"]"#, "conditionsV6", signed),
+        (r#""backend": "nftables", "externalSetMarkChain": "KUBE-MARK-MASQ""#, "externalSetMarkChain", signed),
+        (r#""backend": "iptables", "conditionsV4": ["ip", "daddr", "10.0.0.0/8"]"#, "conditionsV4", plain),
+        (
+            r#""conditionsV4": ["-d", "10.0.0.0/8"], "conditionsV6": ["ip6", "daddr", "fc00::/7"]"#,
+            "conditionsV6",
+            plain,
+        ),
+        (r#""conditionsV4": ["ip", "daddr", "10.0.0.0/8"], "externalSetMarkChain": "X""#, "conditionsV4", plain),
+    ] {
+        let list = format!(
+            r#"[{{"type": "ptp", "ipam": {{"type": "dhcp"}}}}, {{"type": "portmap", "capabilities": {{"portMappings": true}}, {keys}}}]"#
+        );
+        let (found, code) = document(&sandbox, &["check", &write(&sandbox, "portmap.conflist", &whole(&list))]);
+        let [finding] = &found["findings"].as_array().expect("a list")[..] else { panic!("{keys}: {found:#}") };
+        let text = |field: &str| finding[field].as_str().expect("a text");
+        assert!(text("wrong").contains(named) && text("instead").starts_with(instead), "{keys}: {found:#}");
+        assert_eq!((code, text("plugin")), (Some(FOUND), "plugins[1] portmap"), "{found:#}");
+    }
+    let conf =
+        r#"{"name": "n", "cniVersion": "0.4.0", "type": "firewall", "backend": "none", "ingressPolicy": "isolated"}"#;
+    let done = tool(&sandbox, &["check", &write(&sandbox, "firewall.conf", conf)]);
+    assert!(done.stdout().contains("plugin firewall: ingressPolicy \"isolated\" needs rules"), "{done}");
+}
+
+#[test]
+fn a_network_in_two_files_of_one_folder_is_found() {
+    let sandbox = Sandbox::new();
+    let list = r#"{"cniVersion": "1.0.0", "name": "a", "plugins": [{"type": "loopback"}]}"#;
+    for file in ["10-a.conflist", "20-a.conf", "other/10-a.conflist"] {
+        write(&sandbox, file, list);
+    }
+    let done = tool(&sandbox, &["check", "/run/lists", "/run/lists/other"]);
+    assert_eq!(
+        (done.code(), done.stdout()),
+        (
+            Some(FOUND),
+            "/run/lists/20-a.conf: list, name: the network \"a\" is also in /run/lists/10-a.conflist\n    give each file its own name of \
+             a network: runtimes use the first file alone\nfindings: 1, files: 3\n"
+        )
+    );
+}
+
+#[test]
+fn a_list_of_nomad_without_loopback_is_found() {
+    let sandbox = Sandbox::new();
+    mount(Some("tmpfs"), "/opt", Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).expect("mount a tmpfs on /opt");
+    let list = |plugins: &str| {
+        format!(r#"{{"cniVersion": "1.0.0", "name": "a", "plugins": [{plugins}{{"type": "bridge"}}]}}"#)
+    };
+    fs::create_dir_all("/opt/cni/config").expect("create a folder");
+    fs::write("/opt/cni/config/a.conflist", list("")).expect("write a list");
+    let own = write(&sandbox, "a.conflist", &list(""));
+    let says = "list, plugins: no plugin sets up `lo`, and Nomad does not either, so a container does not reach its own addresses\n    \
+                begin `plugins` with {\"type\": \"loopback\"}";
+    for words in [&["check", "/opt/cni/config"][..], &["check", "--runtime", "nomad", &own]] {
+        let done = tool(&sandbox, words);
+        assert!(done.code() == Some(FOUND) && done.stdout().contains(says), "{done}");
+    }
+    let good = write(&sandbox, "b.conflist", &list(r#"{"type": "loopback"}, "#));
+    for words in [&["check", &own][..], &["check", "--runtime", "nomad", &good]] {
+        tool(&sandbox, words).expect_success();
+    }
+    assert_eq!(tool(&sandbox, &["check", "--runtime", "other", &own]).code(), Some(2));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use cni_conformance::Sandbox;
+use cni_conformance::{CniTool, Sandbox};
 use serde_json::{Value, json};
 
-use crate::admin::{FOUND, PublishedContainer, cache, document, forgotten, host, lose, state, tool};
+use crate::admin::{ContainerProcess, FOUND, PublishedContainer, cache, document, forgotten, host, lose, state, tool};
 
 /// The ID that the runtime has given to the container in a namespace.
 fn id(netns: &str) -> String {
@@ -170,4 +170,25 @@ fn a_container_that_has_ended_is_shown_with_what_is_left_of_it() {
     assert_eq!(about["findings"][0]["cure"], "cni-plugins gc --remove --network nomad");
     tool(&sandbox, &["gc", "--remove", "--network", "nomad"]).expect_success();
     assert_eq!(tool(&sandbox, &["doctor", &ghost]).code(), Some(1));
+}
+
+/// Without a process nobody has had the time to set it up.
+#[test]
+fn a_running_container_whose_lo_is_down_is_named() {
+    let sandbox = host();
+    let list = json!({"cniVersion": "1.0.0", "name": "n1", "plugins": [
+        {"type": "bridge", "bridge": "br0", "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}]});
+    let (cnitool, container) = (CniTool::new(&sandbox, &list), sandbox.container("first"));
+    cnitool.add(&container).expect_success();
+    let says = |words: &[&str]| tool(&sandbox, &[&["doctor"], words].concat()).stdout().contains("lo is down");
+    assert!(!says(&[]) && !says(&["first"]), "without a process");
+    let _process = ContainerProcess::of(&container);
+    let found = findings(&sandbox, "first", 0);
+    let [[severity, text, cure]] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(severity, "note");
+    assert!(text.ends_with(": lo is down, so it does not reach its own addresses"), "{text}");
+    assert!(cure.contains("--net=/run/netns/first ip link set lo up") && cure.contains("network n1"), "{cure}");
+    assert!(says(&[]), "doctor names it too");
+    sandbox.sh("ip -n first link set lo up");
+    assert!(!says(&[]) && !says(&["first"]), "lo is up");
 }

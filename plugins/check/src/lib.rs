@@ -30,7 +30,7 @@ pub struct Judgement {
 pub fn judge(text: &str) -> Judgement {
     let mut judgement = Judgement::default();
     match serde_json::from_str(text) {
-        Ok(list) => list::judge(&list, &mut judgement),
+        Ok(list) => list::judge(&list, &mut judgement.network, &mut judgement.findings),
         Err(error) => judgement.findings.push(Finding::new(
             format!("line {}, column {}", error.line(), error.column()),
             format!("this is not JSON: {error}"),

@@ -3,9 +3,9 @@
 use cni_core::version::Version;
 use serde_json::{Map, Value};
 
-use crate::Judgement;
 use crate::finding::Finding;
 use crate::nearest::nearest;
+use crate::network::Network;
 use crate::plugin::{self, ElementContext};
 
 const LIST: &str = "list";
@@ -15,7 +15,7 @@ pub const KEYS: [&str; 7] =
     ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
 
 /// Judges a document.
-pub fn judge(list: &Value, Judgement { findings, network }: &mut Judgement) {
+pub fn judge(list: &Value, network: &mut Network, findings: &mut Vec<Finding>) {
     let Some(keys) = list.as_object() else {
         let wrong = "the file holds no JSON object".to_owned();
         let instead = "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}".to_owned();

@@ -143,13 +143,14 @@ pub enum Verb {
     ///
     /// Compares configuration lists, and single configurations, with what the plugins read: unknown keys, which CNI
     /// ignores without a word, with the nearest known one; types, limits and forms of values; missing keys;
-    /// capabilities; the order of the plugins; addresses that two networks have in common. Each finding says what is
-    /// wrong, and what to write instead. Keys of plugins of other projects are not judged. It changes nothing, and
-    /// needs no rights.
+    /// capabilities; the order of the plugins; what a plugin refuses by itself; addresses, bridges and names of two
+    /// networks that do not go together. Each finding says what is wrong, and what to write instead. Keys of plugins of
+    /// other projects are not judged. It changes nothing, and needs no rights.
     ///
     /// Examples:
     ///   cni-plugins check /etc/cni/net.d
     ///   cni-plugins check --json my.conflist
+    ///   cni-plugins check --runtime nomad my.conflist
     #[command(verbatim_doc_comment, after_help = statuses!("no mistake was found", "a mistake was found"))]
     Check(check::CheckOptions),
 

@@ -1,8 +1,6 @@
 //! The sbr plugin (source based routing): packets with a source address of the interface leave through the interface.
 //! Each address gets its own routing table, and a rule that selects it.
 
-use cni_core::error::Error;
-use cni_core::request::Request;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
@@ -28,10 +26,6 @@ impl Plugin for Sbr {
 
     fn share(&self) -> Share {
         Share::Properties
-    }
-
-    fn examine(&self, request: &Request) -> Result<(), Error> {
-        config::table(request).map(|_| ())
     }
 
     cni_plugin::commands!(add, del, check, status, gc);

@@ -10,9 +10,13 @@ use clap::{Args, ValueHint};
 use cni_check::{Finding, Judgement, Network, judge, schema};
 use serde_json::{Value, json};
 
-use crate::configuration_files::{NOMAD, files, named, plugins, read, request};
+use crate::doctor::configurations::{is_list, named, plugins, read};
+use crate::doctor::status::request;
 use crate::error_line::one_line;
 use crate::output::{FOUND, print, report};
+
+/// The folder in which Nomad looks for configurations.
+const NOMAD: &str = "/opt/cni/config";
 
 /// The options of `check`.
 #[derive(Args, Debug)]
@@ -70,7 +74,13 @@ pub fn print_schema() -> ExitCode {
 
 /// A file itself, or the files of a folder that libcni reads.
 fn listed(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if fs::metadata(path)?.is_dir() { files(path) } else { Ok(vec![path.to_owned()]) }
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.retain(|path| is_list(path));
+    files.sort();
+    Ok(files)
 }
 
 /// Compares a network with one of an earlier file.

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::inventory::{Depth, Inventory, Scope};
 use crate::output::{FOUND, print};
 
-mod configurations;
+pub mod configurations;
 mod container;
 mod filter;
 mod finding;
@@ -25,7 +25,7 @@ mod parameters;
 pub mod permissions;
 mod ports;
 mod runtimes;
-mod status;
+pub mod status;
 
 use finding::{Finding, Severity};
 

@@ -6,7 +6,6 @@ pub mod cache;
 mod calls;
 mod check;
 pub mod command_line;
-mod configuration_files;
 mod contested;
 mod delegates;
 mod doctor;

@@ -1,5 +1,6 @@
 //! The network configurations on disk: whether they can be read, whether their plugins are there, and what those say of them.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,11 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::runtimes::Runtime;
 use super::status;
-use crate::configuration_files::{FOLDERS, files, named, plugins, read};
 
 const TOPIC: &str = "configurations";
+
+/// Where most runtimes, and Nomad, look for them.
+const FOLDERS: [&str; 2] = ["/etc/cni/net.d", "/opt/cni/config"];
 
 /// Looks at the configurations of one folder, or of the usual ones.
 pub fn look(folder: Option<&Path>, runtimes: &[Runtime]) -> Vec<Finding> {
@@ -32,7 +35,39 @@ pub fn of_plugin(kind: &str, folder: Option<&Path>) -> Vec<Value> {
 
 fn all_files(folder: Option<&Path>) -> Vec<PathBuf> {
     let folders = folder.map_or_else(|| FOLDERS.map(Path::new).to_vec(), |folder| vec![folder]);
-    folders.into_iter().filter_map(|folder| files(folder).ok()).flatten().collect()
+    folders.into_iter().flat_map(files).collect()
+}
+
+/// The plugins of a list, or the single one.
+pub fn plugins(list: &Value) -> Vec<Value> {
+    list.get("plugins").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![list.clone()])
+}
+
+/// A plugin's configuration with the name of its network.
+pub fn named(list: &Value, plugin: &Value) -> Value {
+    let mut config = plugin.clone();
+    if let (Some(keys), Some(name)) = (config.as_object_mut(), list.get("name")) {
+        keys.insert("name".to_owned(), name.clone());
+    }
+    config
+}
+
+/// The files that libcni reads.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_list(path)).collect();
+    files.sort();
+    files
+}
+
+/// Whether libcni reads a file of this name.
+pub fn is_list(file: &Path) -> bool {
+    file.extension().is_some_and(|end| ["conf", "conflist", "json"].iter().any(|one| end == *one))
+}
+
+/// Reads a file. A pipe would be waited for, and a device may never end.
+pub fn read(file: &Path) -> io::Result<String> {
+    if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 fn judge(file: &Path, text: io::Result<String>, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
@@ -90,6 +125,12 @@ mod tests {
     fn judged(text: &str) -> Vec<(Severity, String)> {
         let findings = judge(Path::new("/n.conflist"), Ok(text.to_owned()), &|kind| kind != "absent");
         findings.into_iter().map(|one| (one.severity, one.says)).collect()
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let said = |path: &str| read(Path::new(path)).expect_err("refused").to_string();
+        assert_eq!(["/dev/zero", "/"].map(said), ["not a regular file"; 2]);
     }
 
     #[test]

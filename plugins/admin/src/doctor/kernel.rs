@@ -10,7 +10,7 @@ use cni_plugin::host::Host as _;
 use serde_json::json;
 
 use super::finding::Finding;
-use crate::configuration_files::request;
+use super::status;
 use crate::error_line::error_line;
 
 const TOPIC: &str = "kernel";
@@ -46,7 +46,7 @@ pub fn look() -> Vec<Finding> {
 
 /// What is missing, as far as plugins need it.
 fn features() -> Result<Vec<Finding>, Error> {
-    let request = request(json!({"type": "loopback"}), &cni_loopback::Loopback)?;
+    let request = status::request(json!({"type": "loopback"}), &cni_loopback::Loopback)?;
     let mut host = LinuxHost::new(&request);
     let mut findings = Vec::new();
     for (kind, ..) in KINDS {

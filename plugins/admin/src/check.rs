@@ -10,9 +10,9 @@ use clap::{Args, ValueHint};
 use cni_check::{Finding, Judgement, Network, judge, schema};
 use serde_json::{Value, json};
 
-use crate::doctor::configurations::{is_list, named, plugins, read};
 use crate::doctor::status::request;
 use crate::error_line::one_line;
+use crate::network_lists::{all_files, named, plugins, read};
 use crate::output::{FOUND, print, report};
 
 /// The folder in which Nomad looks for configurations.
@@ -77,10 +77,7 @@ fn listed(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut files = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    files.retain(|path| is_list(path));
-    files.sort();
-    Ok(files)
+    fs::read_dir(path).map(|_| all_files(Some(path)))
 }
 
 /// Compares a network with one of an earlier file.

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::inventory::{Depth, Inventory, Scope};
 use crate::output::{FOUND, print};
 
-pub mod configurations;
+mod configurations;
 mod container;
 mod filter;
 mod finding;

@@ -18,6 +18,7 @@ mod last_repair;
 mod life;
 mod list;
 mod metrics;
+mod network_lists;
 mod output;
 mod pages;
 mod plugin_calls;

@@ -1,6 +1,5 @@
 //! The network configurations on disk: whether they can be read, whether their plugins are there, and what those say of them.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,11 +8,9 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::runtimes::Runtime;
 use super::status;
+use crate::network_lists::{all_files, lists, named, plugins, read};
 
 const TOPIC: &str = "configurations";
-
-/// Where most runtimes, and Nomad, look for them.
-const FOLDERS: [&str; 2] = ["/etc/cni/net.d", "/opt/cni/config"];
 
 /// Looks at the configurations of one folder, or of the usual ones.
 pub fn look(folder: Option<&Path>, runtimes: &[Runtime]) -> Vec<Finding> {
@@ -25,49 +22,11 @@ pub fn look(folder: Option<&Path>, runtimes: &[Runtime]) -> Vec<Finding> {
 /// The configurations of one plugin of this binary, each with the name of its network. A file that cannot be read is
 /// [`look`]'s to report.
 pub fn of_plugin(kind: &str, folder: Option<&Path>) -> Vec<Value> {
-    let lists = all_files(folder).into_iter().filter_map(|file| serde_json::from_str(&read(&file).ok()?).ok());
     let is_meant = |plugin: &Value| {
         plugin["type"].as_str().and_then(cni_builtin::plugin).is_some_and(|plugin| plugin.kind() == kind)
     };
     let of_list = |list: Value| plugins(&list).into_iter().filter(is_meant).map(|one| named(&list, &one)).collect();
-    lists.flat_map(|list: Value| -> Vec<Value> { of_list(list) }).collect()
-}
-
-fn all_files(folder: Option<&Path>) -> Vec<PathBuf> {
-    let folders = folder.map_or_else(|| FOLDERS.map(Path::new).to_vec(), |folder| vec![folder]);
-    folders.into_iter().flat_map(files).collect()
-}
-
-/// The plugins of a list, or the single one.
-pub fn plugins(list: &Value) -> Vec<Value> {
-    list.get("plugins").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![list.clone()])
-}
-
-/// A plugin's configuration with the name of its network.
-pub fn named(list: &Value, plugin: &Value) -> Value {
-    let mut config = plugin.clone();
-    if let (Some(keys), Some(name)) = (config.as_object_mut(), list.get("name")) {
-        keys.insert("name".to_owned(), name.clone());
-    }
-    config
-}
-
-/// The files that libcni reads.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_list(path)).collect();
-    files.sort();
-    files
-}
-
-/// Whether libcni reads a file of this name.
-pub fn is_list(file: &Path) -> bool {
-    file.extension().is_some_and(|end| ["conf", "conflist", "json"].iter().any(|one| end == *one))
-}
-
-/// Reads a file. A pipe would be waited for, and a device may never end.
-pub fn read(file: &Path) -> io::Result<String> {
-    if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
+    lists(folder).flat_map(|list: Value| -> Vec<Value> { of_list(list) }).collect()
 }
 
 fn judge(file: &Path, text: io::Result<String>, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
@@ -125,12 +84,6 @@ mod tests {
     fn judged(text: &str) -> Vec<(Severity, String)> {
         let findings = judge(Path::new("/n.conflist"), Ok(text.to_owned()), &|kind| kind != "absent");
         findings.into_iter().map(|one| (one.severity, one.says)).collect()
-    }
-
-    #[test]
-    fn what_is_no_file_is_not_read() {
-        let said = |path: &str| read(Path::new(path)).expect_err("refused").to_string();
-        assert_eq!(["/dev/zero", "/"].map(said), ["not a regular file"; 2]);
     }
 
     #[test]

@@ -88,6 +88,15 @@ fn one_bridge_with_two_gateways_is_named() {
 }
 
 #[test]
+fn the_example_of_the_readme_serves_every_runtime() {
+    let readme = include_str!("../../../README.md");
+    let (_, example) = readme.split_once("```json\n").expect("an example");
+    let judgement = judge(example.split("```").next().expect("its end"));
+    assert_eq!((judgement.findings, judgement.network.loopback_down()), (vec![], None));
+    assert_eq!(judgement.network.name, "bridge-net");
+}
+
+#[test]
 fn a_list_that_leaves_lo_to_the_runtime_is_known() {
     let is_down = |list: &str| judge(&broken::whole(list)).network.loopback_down().is_some();
     assert!(is_down(r#"[{"type": "bridge"}, {"type": "portmap"}]"#) && is_down(r#"[{"type": "flannel"}]"#));

@@ -68,10 +68,10 @@ impl Failure for ConfigError {
             }
             Self::UnknownBackend { .. } => "backend must be iptables or nftables, or not be given".to_owned(),
             Self::NftablesOptions { .. } => {
-                "conditions of iptables start with - or !; write such ones, or nft's in both keys and backend nftables".to_owned()
+                "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\"".to_owned()
             }
             Self::IptablesOptions { .. } => {
-                "conditions of nftables do not start with - or !, and it has no chain that sets marks; or write backend iptables"
+                "conditions of nftables do not start with - or !, and it has no chain that sets marks; those of iptables need \"backend\": \"iptables\""
                     .to_owned()
             }
             Self::Condition { key, index, .. } => {

@@ -121,7 +121,7 @@ fn a_backend_that_is_not_named_is_the_automatic_one() {
 #[test]
 fn nftables_takes_no_options_of_iptables() {
     let message = "nftables backend was requested but configuration contains iptables-specific options";
-    let details = "conditions of nftables do not start with - or !, and it has no chain that sets marks";
+    let details = "conditions of nftables do not start with - or !, and it has no chain that sets marks; those of iptables need \"backend\": \"iptables\"";
     for (text, keys) in [
         (r#""externalSetMarkChain":"X""#, "[externalSetMarkChain]"),
         (r#""conditionsV4":["-d","x"],"conditionsV6":["ip6"]"#, "[conditionsV4]"),
@@ -146,7 +146,8 @@ fn nftables_takes_no_options_of_iptables() {
 #[test]
 fn conditions_must_be_words_of_iptables() {
     let message = "iptables backend was requested but configuration contains nftables-specific options";
-    let details = "conditions of iptables start with - or !";
+    let details =
+        "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\"";
     for (text, keys) in [
         (r#"{"conditionsV4":["ip"]}"#, "[conditionsV4]"),
         (r#"{"conditionsV4":["-d","x"],"conditionsV6":["ip6"]}"#, "[conditionsV6]"),

@@ -162,7 +162,7 @@ impl Call {
         let network = NetworkName::parse(&name)?;
         let command = self.command.map_err(|command| RequestError::UnknownCommand { command })?;
         let VersionKey { cni_version } = config.decode().map_err(|problem| RequestError::Version { problem })?;
-        let version = gate(command, &cni_version, supported)?;
+        let version = gate(command, released(&cni_version), supported)?;
         let (ids, environment, config, stdin) = (self.attachment, self.environment, config.into(), stdin.into());
         Ok(Request { command, network, ids, version, config, stdin, environment })
     }
@@ -181,8 +181,18 @@ struct VersionKey {
     cni_version: String,
 }
 
+/// The version of a configuration, even if the call is refused; the latest if no release has it.
+pub fn version_of(stdin: &[u8]) -> Version {
+    let key: Option<VersionKey> = Json::parse(stdin).ok().and_then(|config| config.decode().ok());
+    key.and_then(|key| Version::parse(released(&key.cni_version))).unwrap_or(Version::LATEST)
+}
+
+/// A configuration without a version is of the first one.
+fn released(version: &str) -> &str {
+    if version.is_empty() { "0.1.0" } else { version }
+}
+
 fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<Version, crate::version::VersionError> {
-    let text = if text.is_empty() { "0.1.0" } else { text };
     match command {
         Command::Add | Command::Del => Version::require(text, supported),
         Command::Check => Version::require_since(text, Version::V0_4_0, command.as_str(), supported),

@@ -16,7 +16,7 @@ use crate::records::Records;
 use crate::share::Share;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
-use cni_core::request::{Call, Command, Environment, Request};
+use cni_core::request::{Call, Command, Environment, Request, version_of};
 use cni_core::result::CniResult;
 use cni_core::result::render::to_text;
 use cni_core::valid::ValidAttachments;
@@ -180,7 +180,7 @@ fn version_reply(plugin: &dyn Plugin) -> String {
     format!("{{\"cniVersion\":\"{}\",\"supportedVersions\":[{}]}}\n", Version::LATEST, versions.join(","))
 }
 
-/// Carries out a command. `version` becomes that of the configuration, as soon as it is known.
+/// Carries out a command. `version` becomes that of the configuration.
 fn answer(
     plugin: &dyn Plugin,
     command: &str,
@@ -190,8 +190,9 @@ fn answer(
 ) -> Result<(), Error> {
     let call = Call::parse(command, environment)?;
     let stdin = process.read_stdin().map_err(RunError::Stdin)?;
-    let request = call.with_config(stdin, plugin.versions())?;
-    *version = request.version;
+    let decoded = call.with_config(stdin.clone(), plugin.versions());
+    *version = decoded.as_ref().map_or_else(|_| version_of(&stdin), |request| request.version);
+    let request = decoded?;
     let mut host = process.host(&request)?;
     match request.command {
         Command::Add => {

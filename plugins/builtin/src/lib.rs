@@ -40,10 +40,19 @@ pub const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Returns the plugin for a name: the plugin's own, or that followed by a hyphen and anything, so that one host can have
 /// `flannel-wg` beside `flannel`. Returns `None` if the binary does not contain it.
 pub fn plugin(name: &str) -> Option<&'static dyn Plugin> {
-    let is_of = |plugin: &&dyn Plugin| {
-        name.strip_prefix(plugin.kind()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    PLUGINS.iter().copied().filter(is_of).max_by_key(|plugin| plugin.kind().len())
+    longest(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+}
+
+/// Returns the plugin for a file by its names: its own, then those of the links that it leads through. If no name is a plugin's by
+/// [`plugin`], one that ends with a hyphen and a plugin's name is, as `cnv-bridge`.
+pub fn plugin_of_file(names: impl Iterator<Item = String> + Clone) -> Option<&'static dyn Plugin> {
+    let ends_with = |name: String| longest(|kind| name.strip_suffix(kind).is_some_and(|rest| rest.ends_with('-')));
+    names.clone().find_map(|name| plugin(&name)).or_else(|| { names }.find_map(ends_with))
+}
+
+/// The plugin with the longest of the names that fit: `host-local` is more than `local`.
+fn longest(fits: impl Fn(&str) -> bool) -> Option<&'static dyn Plugin> {
+    PLUGINS.iter().copied().filter(|plugin| fits(plugin.kind())).max_by_key(|plugin| plugin.kind().len())
 }
 
 /// Calls a delegate. It takes no locks of attachments: those belong to the whole process, and a delegate works under those

@@ -157,3 +157,17 @@ fn a_name_with_a_hyphen_is_the_plugin_before_it() {
         assert_eq!(crate::plugin(plugin.kind()).map(|found| found.kind()), Some(plugin.kind()));
     }
 }
+
+#[test]
+fn the_links_of_a_file_come_before_the_end_of_its_name() {
+    for (names, kind) in [
+        (&["cnv-bridge", "ptp"][..], Some("ptp")),
+        (&["bridge-1", "ptp"], Some("bridge")),
+        (&["any", "cnv-route-override", "cni-plugins"], Some("route-override")),
+        (&["x-tc-redirect-tap"], Some("tc-redirect-tap")),
+        (&["x-local", "host", "bridge.bin", "mybridge", "-"], None),
+    ] {
+        let found = crate::plugin_of_file(names.iter().map(|name| (*name).to_owned()));
+        assert_eq!(found.map(|plugin| plugin.kind()), kind, "{names:?}");
+    }
+}

@@ -1,18 +1,22 @@
-//! One binary, many names: the name under which it is started selects the plugin.
+//! One binary, many names: the name under which it is started, or that of a link on the way to it, selects the plugin.
 //!
 //! Under its own name it is the administrator's tool. Whatever fails inside a plugin, even by a panic, the runtime
 //! gets a CNI error object.
 
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cni_admin::tool;
 use cni_builtin::OUR_VERSION;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::json::MOST_BYTES;
-use cni_core::request::{Environment, Request};
+use cni_core::request::{Environment, Request, version_of};
 use cni_core::version::Version;
+use cni_files::find_program;
 use cni_linux::answer;
 use cni_linux::host::LinuxHost;
 use cni_linux::logger;
@@ -32,9 +36,11 @@ fn main() -> ExitCode {
     }
     let mut arguments = std::env::args_os();
     let started_as = arguments.next().unwrap_or_default();
-    let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some(plugin) = cni_builtin::plugin(name) else {
-        return tool::run(arguments);
+    let Some(plugin) = cni_builtin::plugin_of_file(names(&started_as)) else {
+        // Runtimes pass no arguments.
+        let is_call =
+            arguments.len() == 0 && std::env::var_os("CNI_COMMAND").is_some_and(|command| !command.is_empty());
+        return if is_call { refuse(started_as) } else { tool::run(arguments) };
     };
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(role) = roles::of(plugin.kind(), &words) {
@@ -44,6 +50,43 @@ fn main() -> ExitCode {
     report_limits();
     logger::install(plugin.kind());
     ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))
+}
+
+/// The most links that the kernel follows for one path.
+const MOST_LINKS: usize = 40;
+
+/// The names of a program that was started: that of its path, those of the links that the path leads through, and that of the file.
+fn names(started_as: &OsStr) -> impl Iterator<Item = String> + Clone {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_path = started_as.as_bytes().contains(&b'/');
+    let found = started_as.to_str().filter(|_| !is_path).and_then(|name| find_program(name, &path));
+    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
+    let links = std::iter::successors(Some(found.unwrap_or_else(|| started_as.into())), target).take(MOST_LINKS);
+    let file = std::iter::once_with(|| fs::read_link("/proc/self/exe").unwrap_or_default());
+    links.chain(file).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+}
+
+/// A runtime has started the program under a name that selects no plugin.
+#[derive(Debug, thiserror::Error)]
+#[error("no plugin is called {0:?}")]
+struct UnknownName(OsString);
+
+impl Failure for UnknownName {
+    fn code(&self) -> Code {
+        Code::InvalidEnvironment
+    }
+
+    fn details(&self) -> String {
+        "call the file as the plugin, PLUGIN-anything or anything-PLUGIN, or make it a link to such a file".to_owned()
+    }
+}
+
+fn refuse(name: OsString) -> ExitCode {
+    let version = ThisProcess.read_stdin().map_or(Version::LATEST, |config| version_of(&config));
+    if let Err(failed) = ThisProcess.write_stdout(&error_text(&UnknownName(name).into(), version)) {
+        ThisProcess.write_stderr(&format!("{failed}\n"));
+    }
+    ExitCode::FAILURE
 }
 
 /// A fault of the plugin itself.

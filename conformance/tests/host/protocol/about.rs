@@ -177,3 +177,48 @@ fn a_plugin_is_what_its_file_is_called_however_it_got_there() {
         }
     }
 }
+
+/// KubeVirt's operator links `cnv-bridge`, and nerdctl's bundle `buildkit-cni-bridge`. Each row: the file that is started, the links, a copy
+/// of the program.
+#[test]
+fn a_file_is_the_plugin_that_its_name_or_its_links_name_and_never_the_tool_in_a_call() {
+    let sandbox = crate::protocol::sandbox();
+    let rows: [(_, &[(&str, &str)], _, _); 12] = [
+        ("cnv-bridge", &[("cnv-bridge", "bridge")], "bridge", Some("bridge")),
+        ("any", &[("any", "../names/deep/tap")], "deep/tap", Some("tap")),
+        ("any", &[("any", "b"), ("b", "/run/names/deep/vlan-2"), ("deep/vlan-2", "../c")], "c", Some("vlan")),
+        ("x-bridge", &[("x-bridge", "ptp")], "ptp", Some("ptp")),
+        ("bridge-x", &[("bridge-x", "ptp")], "ptp", Some("bridge")),
+        ("any", &[("any", "a-tc-redirect-tap")], "a-tc-redirect-tap", Some("tc-redirect-tap")),
+        ("buildkit-cni-bridge", &[], "buildkit-cni-bridge", Some("bridge")),
+        ("my-host-local", &[], "my-host-local", Some("host-local")),
+        ("bridge.bin", &[], "bridge.bin", None),
+        ("mybridge", &[], "mybridge", None),
+        ("any", &[("any", "cni-plugins")], "cni-plugins", None),
+        ("cni-plugins", &[], "cni-plugins", None),
+    ];
+    let folder = Path::new("/run/names");
+    for (name, links, copy, plugin) in rows {
+        fs::create_dir_all(folder.join("deep")).expect("create folders");
+        for (link, target) in links {
+            symlink(target, folder.join(link)).expect("link a file");
+        }
+        sandbox.sh(&format!("cp {} {}", binaries::under_test().join("bridge").display(), folder.join(copy).display()));
+        let call = without_command(&sandbox, name).binaries(folder);
+        let about = call.run();
+        match plugin {
+            Some(plugin) => {
+                assert_about(plugin, &about);
+                let version = call.clone().env("CNI_COMMAND", "VERSION").run();
+                assert_eq!(version.stdout(), version_reply(plugin), "{version}");
+            }
+            None => assert!(about.code() == Some(0) && about.stdout().contains("for a CNI runtime to call"), "{about}"),
+        }
+        for command in ["ADD", "CHECK", "DEL", "GC", "STATUS"] {
+            let outcome = call.clone().env("CNI_COMMAND", command).stdin(b"{\"cniVersion\": \"0.3.1\"}").run();
+            let refused = "cniVersion\": \"0.3.1\",\n    \"code\": 4,\n    \"msg\": \"no plugin is called ";
+            assert_eq!((outcome.code(), outcome.stdout().contains(refused)), (Some(1), plugin.is_none()), "{outcome}");
+        }
+        fs::remove_dir_all(folder).expect("remove the folder");
+    }
+}

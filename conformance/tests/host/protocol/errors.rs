@@ -80,6 +80,24 @@ fn errors_of_the_plugins_own_have_the_same_form() {
     }
 }
 
+#[test]
+fn an_error_has_the_version_of_the_configuration_even_if_that_lacks_the_command() {
+    let sandbox = crate::protocol::sandbox();
+    let container = sandbox.container("ctr1");
+    for (verb, config, version) in [
+        (Verb::Check, json!({"cniVersion": "0.3.1", "name": "n1"}), "0.3.1"),
+        (Verb::Gc, json!({"cniVersion": "0.3.1", "name": "n1"}), "0.3.1"),
+        (Verb::Status, json!({"cniVersion": "1.0.0", "name": "n1"}), "1.0.0"),
+        (Verb::Check, json!({"name": "n1"}), "0.1.0"),
+        (Verb::Add, json!({"cniVersion": "0.4.0"}), "0.4.0"),
+        (Verb::Add, json!({"cniVersion": "9.9.9", "name": "n1"}), "1.1.0"),
+        (Verb::Add, json!([]), "1.1.0"),
+    ] {
+        let outcome = call(&sandbox, "vrf", verb, &container).config(&config).run();
+        assert_eq!(version_of(&outcome), version, "{config}: {outcome}");
+    }
+}
+
 /// Go says so on standard error and leaves the container half attached; ours takes it all back.
 #[test]
 fn a_result_that_cannot_be_written_is_undone() {

@@ -344,7 +344,7 @@ impl Route {
 
     /// Whether the destination is every address of its family.
     pub fn is_default(&self) -> bool {
-        self.dst == self.family().default_route()
+        self.dst.prefix() == 0
     }
 }
 

@@ -6,7 +6,7 @@ use cni_core::cidr::{Cidr, ip_offset};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
-use cni_model::plan::{NewRoute, RouteNumberError};
+use cni_model::plan::{NewRoute, UnfitRouteError};
 use cni_model::routing::LINK_SCOPE;
 
 /// An answer of an IPAM plugin that cannot be applied.
@@ -27,20 +27,19 @@ pub enum NetworkError {
         /// The next hop.
         gw: IpAddr,
     },
-    /// A number of a route is out of range.
-    #[error("failed to add route to {dst}: {key} {value} is out of range")]
-    RouteNumber {
+    /// The kernel cannot hold a route.
+    #[error("failed to add route to {dst}: {problem}")]
+    UnfitRoute {
         /// The destination.
         dst: Cidr,
-        key: &'static str,
-        value: i64,
+        problem: UnfitRouteError,
     },
 }
 
 impl Failure for NetworkError {
     fn code(&self) -> Code {
         match self {
-            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
+            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::UnfitRoute { .. } => {
                 Code::InvalidConfig
             }
         }
@@ -167,8 +166,7 @@ fn checked(route: &Route) -> Result<NewRoute, NetworkError> {
     if let Some(gw) = route.gw.filter(|gw| Family::of(*gw) != dst.family()) {
         return Err(NetworkError::RouteFamily { dst, gw });
     }
-    let out_of_range = |RouteNumberError { key, value }| NetworkError::RouteNumber { dst, key, value };
-    NewRoute::try_from(route).map_err(out_of_range)
+    NewRoute::try_from(route).map_err(|problem| NetworkError::UnfitRoute { dst, problem })
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     // A DHCP server says so of a destination on the link.
     let router = gw.filter(|gw| !gw.is_unspecified());
     let leads = |found: &KernelRoute| {
-        found.dst == dst && router.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
+        found.dst == dst.network() && router.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
     };
     if has_route(route.family(), table, leads, host)? {
         Ok(())

@@ -23,7 +23,7 @@ pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
 pub use link::{BridgePort, LinkKind, LinkMove, LinkSetting, NewLink, VethPeer};
 pub use ns::Ns;
 pub use present::IfPresent;
-pub use route::{NewRoute, RouteNumberError};
+pub use route::{NewRoute, UnfitRouteError};
 pub use sharing::Sharing;
 pub use step::{Step, Until};
 pub use sysctl::{Sysctl, SysctlNeed};

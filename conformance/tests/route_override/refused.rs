@@ -12,6 +12,7 @@ fn an_add_that_cannot_be_carried_out_changes_nothing() {
         (json!({"prevResult": null}), "Required prevResult missing"),
         (json!({"addroutes": [{"dst": "10.9.0.0"}]}), "10.9.0.0"),
         (json!({"addroutes": [{"dst": "10.9.0.0/16", "priority": -1}]}), "priority -1 is out of range"),
+        (json!({"addroutes": [{"dst": "10.96.0.1/12"}]}), "the destination has host bits; write 10.96.0.0/12"),
         // The kernel refuses the last one.
         (
             json!({"flushroutes": true, "addroutes": [{"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "gw": "192.0.2.1"}]}),

@@ -125,9 +125,6 @@ pub struct RuleSearch {
 /// A configuration that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// `backend` is not a known back end.
-    #[error("unknown backend: {backend:?}")]
-    UnknownBackend { backend: String },
     /// `firewalldZone` is no name for a zone.
     #[error(transparent)]
     Zone(#[from] ZoneError),
@@ -151,8 +148,7 @@ pub enum ConfigError {
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
-            Self::UnknownBackend { .. }
-            | Self::Zone(_)
+            Self::Zone(_)
             | Self::PolicyWithoutRules { .. }
             | Self::UnknownPolicy { .. }
             | Self::AdminChainName { .. }
@@ -164,9 +160,6 @@ impl Failure for ConfigError {
     fn details(&self) -> String {
         match self {
             Self::Zone(source) => return source.details(),
-            Self::UnknownBackend { .. } => {
-                "backend must be iptables, nftables, firewalld or none, or empty for the one that the host uses"
-            }
             Self::PolicyWithoutRules { .. } => "ingressPolicy must be open with this backend",
             Self::UnknownPolicy { .. } => "ingressPolicy must be open, same-bridge or isolated",
             Self::AdminChainName { .. } => {
@@ -199,7 +192,7 @@ impl TryFrom<Keys> for Config {
 
     fn try_from(keys: Keys) -> Result<Self, ConfigError> {
         let Keys { backend, firewalld_zone, iptables_admin_chain_name, ingress_policy } = keys;
-        let backend = BackendKey::parse(backend)?;
+        let backend = BackendKey::parse(&backend);
         let Some(policy) = IngressPolicy::parse(&ingress_policy) else {
             return Err(ConfigError::UnknownPolicy { policy: ingress_policy });
         };
@@ -239,23 +232,26 @@ impl Config {
 }
 
 impl Keys {
-    /// Where to look for rules without a record. The reference chooses a back end itself if it does not know the
-    /// configured one, and so may have used either.
+    /// Where to look for rules without a record.
     pub fn into_search(self) -> RuleSearch {
-        let backend = BackendKey::parse(self.backend).unwrap_or(BackendKey::Auto);
+        let backend = BackendKey::parse(&self.backend);
         RuleSearch { backend, zone: zone(&self.firewalld_zone).unwrap_or_else(|_| Zone::fixed(ZONE)) }
     }
 }
 
 impl BackendKey {
-    fn parse(backend: String) -> Result<Self, ConfigError> {
-        match backend.as_str() {
-            "" => Ok(Self::Auto),
-            "iptables" => Ok(Self::Iptables),
-            "firewalld" => Ok(Self::Firewalld),
-            "none" => Ok(Self::None),
-            "nftables" => Ok(Self::Nftables),
-            _ => Err(ConfigError::UnknownBackend { backend }),
+    /// An unknown value means the default, as in the reference.
+    fn parse(backend: &str) -> Self {
+        match backend {
+            "" => Self::Auto,
+            "iptables" => Self::Iptables,
+            "firewalld" => Self::Firewalld,
+            "none" => Self::None,
+            "nftables" => Self::Nftables,
+            _ => {
+                log::warn!("unknown backend: {backend:?}: the default is used, as if there were no key");
+                Self::Auto
+            }
         }
     }
 }
@@ -322,9 +318,9 @@ mod tests {
             let config = config(&keys).expect("valid");
             assert_eq!((config.backend, config.zone.as_str()), (backend, "work"));
         }
-        for name in ["anything", "IPTables", "iptables ", "nft"] {
-            let want = (7, format!("unknown backend: {name:?}"));
-            assert_eq!(config(&format!(r#"{{"backend":"{name}"}}"#)), Err(want));
+        for name in ["ip6tables", "IPTables", "iptables ", "nft"] {
+            let read = config(&format!(r#"{{"backend":"{name}"}}"#)).map(|config| config.backend);
+            assert_eq!(read, Ok(BackendKey::Auto), "{name}, as in the reference");
         }
     }
 

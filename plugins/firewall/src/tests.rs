@@ -108,7 +108,6 @@ fn a_bad_configuration_is_refused_before_any_work() {
         (r#""ingressPolicy":"bogus""#, 7, r#"unknown ingress policy: "bogus""#),
         (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is reserved"#),
         (r#""backend":7"#, 6, "failed to load netconf"),
-        (r#""backend":"anything""#, 7, r#"unknown backend: "anything""#),
         (
             r#""backend":"nftables","iptablesAdminChainName":"forward""#,
             7,

@@ -2,7 +2,7 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
-use cni_model::plan::RouteNumberError;
+use cni_model::plan::UnfitRouteError;
 
 /// A request that cannot be carried out, or a difference that CHECK finds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,9 +10,9 @@ pub enum RouteError {
     /// The plugin is the first in its list.
     #[error("Required prevResult missing: route-override must follow the plugin that makes the interface")]
     NoPrevResult,
-    /// A number of a route does not fit.
+    /// The kernel cannot hold a route.
     #[error("addroutes: route to {dst}")]
-    Number { dst: Cidr, source: RouteNumberError },
+    Unfit { dst: Cidr, source: UnfitRouteError },
     /// The container has no such interface.
     #[error("Cannot find network interface {ifname}: Link not found")]
     NoLink { ifname: String },
@@ -27,7 +27,7 @@ pub enum RouteError {
 impl Failure for RouteError {
     fn code(&self) -> Code {
         match self {
-            Self::NoPrevResult | Self::Number { .. } => Code::InvalidConfig,
+            Self::NoPrevResult | Self::Unfit { .. } => Code::InvalidConfig,
             Self::NoLink { .. } => Code::Kernel,
             Self::Missing { .. } | Self::NotRemoved { .. } => Code::CheckFailed,
         }

@@ -43,12 +43,8 @@ pub fn is_on_link(scope: Option<i64>) -> bool {
 /// Configured routes as the kernel is asked for them.
 ///
 /// # Errors
-/// [`RouteError::Number`] for a number that the kernel does not have.
+/// [`RouteError::Unfit`]
 pub fn to_kernel(routes: &[Route]) -> Result<Vec<NewRoute>, RouteError> {
-    let new = |route: &Route| {
-        let dst = route.dst.network();
-        let number = |source| RouteError::Number { dst, source };
-        Ok(NewRoute { dst, ..NewRoute::try_from(route).map_err(number)? })
-    };
-    routes.iter().map(new).collect()
+    let unfit = |route: &Route, source| RouteError::Unfit { dst: route.dst, source };
+    routes.iter().map(|route| NewRoute::try_from(route).map_err(|source| unfit(route, source))).collect()
 }

@@ -4,9 +4,8 @@ use cni_core::error::Error;
 use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 
-use super::made::{Creation, accept_absent, accept_existing};
+use super::made::{Creation, accept_absent, accept_existing, refusal};
 use crate::machine::LinuxHost;
-use cni_kernel::netlink::NetlinkError;
 
 /// Adds a route; returns the step that removes it, unless it existed before.
 pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {
@@ -23,7 +22,7 @@ pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Resu
             } else {
                 accept_absent(socket.remove_full_route(route))
             };
-            Err(with_note(refused, undone))
+            Err(refusal(refused, undone))
         }
     }
 }
@@ -37,7 +36,7 @@ pub(super) fn add_route_of(host: &mut LinuxHost, ns: Ns, link: u32, route: &NewR
             Some(libc::EEXIST) | None => Ok(()),
             _ => socket.remove_route(link, route).map(|_| ()),
         };
-        with_note(refused, undone)
+        refusal(refused, undone)
     })
 }
 
@@ -79,7 +78,7 @@ pub(super) fn remove_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> R
             // The kernel's answer may have been lost.
             let is_gone = socket.full_routes(route.dst.family(), route.table).is_ok_and(|now| !now.contains(route));
             let undone = if is_gone { accept_existing(socket.add_full_route(route)).map(|_| ()) } else { Ok(()) };
-            Err(with_note(refused, undone))
+            Err(refusal(refused, undone))
         }
     }
 }
@@ -90,18 +89,11 @@ pub(super) fn add_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Resul
     socket.add_rule(rule).map_err(|refused| {
         // The kernel's answer may have been lost.
         let undone = accept_absent(socket.remove_rule(rule));
-        with_note(refused, undone)
+        refusal(refused, undone)
     })
 }
 
 /// Removes a rule; a missing one is success.
 pub(super) fn remove_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Result<(), Error> {
     Ok(accept_absent(host.socket(ns)?.remove_rule(rule))?)
-}
-
-fn with_note(refused: NetlinkError, undone: Result<(), NetlinkError>) -> Error {
-    match undone {
-        Ok(()) => refused.into(),
-        Err(failed) => Error::from(refused).with_note(format!("and it could not be taken back: {failed}")),
-    }
 }

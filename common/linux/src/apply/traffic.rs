@@ -6,7 +6,7 @@ use cni_model::plan::{Ns, Step};
 use cni_model::traffic::{FilterRank, RootQdisc, Shaper};
 
 use super::look_up::index;
-use super::made::accept_absent;
+use super::made::{accept_absent, refusal};
 use crate::machine::LinuxHost;
 use crate::observe::traffic_control;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};
@@ -68,7 +68,7 @@ fn without_shaper(
         Some(before) => socket.set_shaper(link, &before),
         None => accept_absent(socket.remove_root_qdisc(link)),
     };
-    with_note(refused.into(), undone)
+    refusal(refused, undone)
 }
 
 /// Removes a limit; a missing link has none.
@@ -99,7 +99,7 @@ pub(super) fn add_redirect(
             (Some(_), FilterRank::Last) => remove_filters(socket, link, |filter| filter.redirect == Some(target)),
             (None, _) | (_, FilterRank::First) => end_redirects(socket, link, Some(target)),
         };
-        return Err(with_note(refused.into(), undone));
+        return Err(refusal(refused, undone));
     }
     Ok(Some(Step::RemoveRedirect { ns, name: name.clone(), to: to.clone() }))
 }
@@ -158,11 +158,4 @@ fn remove_filters(
     let all = socket.receive_filters(link)?;
     let mut unwanted = all.iter().filter(|filter| condition(filter));
     unwanted.try_for_each(|filter| accept_absent(socket.remove_receive_filter(link, *filter, &all)))
-}
-
-fn with_note(error: Error, undone: Result<(), NetlinkError>) -> Error {
-    match undone {
-        Ok(()) => error,
-        Err(failed) => error.with_note(format!("and it could not be taken back: {failed}")),
-    }
 }

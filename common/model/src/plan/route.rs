@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
+use cni_core::family::Family;
 use cni_core::result::Route;
 
 /// A unicast route of one link.
@@ -28,14 +29,16 @@ pub struct NewRoute {
     pub onlink: bool,
 }
 
-/// A number in a result's route that the kernel's field does not hold.
+/// A result's route that the kernel cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} {value} is out of range")]
-pub struct RouteNumberError {
-    /// The key of the route.
-    pub key: &'static str,
-    /// Its value.
-    pub value: i64,
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum UnfitRouteError {
+    /// The kernel's field does not hold a number.
+    #[error("{key} {value} is out of range")]
+    Number { key: &'static str, value: i64 },
+    /// The kernel clears the host bits of an IPv6 destination, and refuses an IPv4 destination that has some.
+    #[error("the destination has host bits; write {network}")]
+    HostBits { network: Cidr },
 }
 
 impl NewRoute {
@@ -57,11 +60,16 @@ impl NewRoute {
 
 /// The route of a result. SPEC: a number that is 0 is not given.
 impl TryFrom<&Route> for NewRoute {
-    type Error = RouteNumberError;
+    type Error = UnfitRouteError;
 
-    fn try_from(route: &Route) -> Result<Self, RouteNumberError> {
+    fn try_from(route: &Route) -> Result<Self, UnfitRouteError> {
         let Route { dst, gw, mtu, advmss, priority, table, scope } = *route;
-        let scope = scope.map(|scope| u8::try_from(scope).map_err(|_| RouteNumberError { key: "scope", value: scope }));
+        let network = dst.network();
+        if dst.family() == Family::V4 && dst != network {
+            return Err(UnfitRouteError::HostBits { network });
+        }
+        let out_of_range = |value| UnfitRouteError::Number { key: "scope", value };
+        let scope = scope.map(|scope| u8::try_from(scope).map_err(|_| out_of_range(scope)));
         Ok(Self {
             gw,
             mtu: given("mtu", mtu)?,
@@ -69,13 +77,13 @@ impl TryFrom<&Route> for NewRoute {
             priority: given("priority", priority)?,
             table: given("table", table.unwrap_or_default())?,
             scope: scope.transpose()?,
-            ..Self::to(dst)
+            ..Self::to(network)
         })
     }
 }
 
-fn given(key: &'static str, value: i64) -> Result<Option<u32>, RouteNumberError> {
-    let number = u32::try_from(value).map_err(|_| RouteNumberError { key, value })?;
+fn given(key: &'static str, value: i64) -> Result<Option<u32>, UnfitRouteError> {
+    let number = u32::try_from(value).map_err(|_| UnfitRouteError::Number { key, value })?;
     Ok(Some(number).filter(|number| *number != 0))
 }
 
@@ -85,6 +93,16 @@ mod tests {
 
     fn reported() -> Route {
         Route::via("10.9.0.0/16".parse().expect("CIDR"), IpAddr::from([10, 1, 2, 1]))
+    }
+
+    fn to(dst: &str) -> Route {
+        Route { dst: dst.parse().expect("CIDR"), gw: None, ..reported() }
+    }
+
+    #[test]
+    fn an_ipv6_destination_loses_its_host_bits_as_in_the_kernel() {
+        let network = "1100:200::/24".parse().expect("CIDR");
+        assert_eq!(NewRoute::try_from(&to("1100:200::1/24")), Ok(NewRoute::to(network)));
     }
 
     #[test]
@@ -106,13 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_the_kernel_cannot_hold_is_named() {
+    fn what_the_kernel_cannot_hold_is_named() {
         for (route, message) in [
             (Route { priority: -1, ..reported() }, "priority -1 is out of range"),
             (Route { mtu: 1 << 32, ..reported() }, "mtu 4294967296 is out of range"),
             (Route { advmss: -5, ..reported() }, "advmss -5 is out of range"),
             (Route { table: Some(-1), ..reported() }, "table -1 is out of range"),
             (Route { scope: Some(256), ..reported() }, "scope 256 is out of range"),
+            (to("10.96.0.1/12"), "the destination has host bits; write 10.96.0.0/12"),
         ] {
             assert_eq!(NewRoute::try_from(&route).expect_err("refused").to_string(), message);
         }

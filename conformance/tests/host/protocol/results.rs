@@ -4,7 +4,7 @@
 //! order of the SPEC and an empty `dns` is always there. Up to 0.2.0 there is one address of each
 //! family and no interface.
 
-use cni_conformance::{Container, Network, Outcome, Sandbox, Verb, plugins};
+use cni_conformance::{Container, Network, Outcome, Sandbox, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
 use crate::protocol::{call, config, versions_of, with};
@@ -130,5 +130,27 @@ fn check_and_del_print_nothing() {
                 assert_eq!((outcome.code(), outcome.stdout()), (Some(0), ""), "{outcome}");
             }
         }
+    }
+}
+
+/// The kernel clears the host bits of an IPv6 destination, and refuses an IPv4 one that has some: an example of cri-o has the first.
+#[test]
+fn a_route_with_host_bits_passes_check_or_is_refused_before_anything_is_made() {
+    let refused = "failed to add route to 10.96.0.1/12: the destination has host bits; write 10.96.0.0/12";
+    for plugin in ["bridge", "ptp", "tap"] {
+        let machine = ResultHost::new();
+        let config = |dst: &str| {
+            let addresses = json!([{"address": "10.88.0.5/24", "gateway": "10.88.0.1"}, {"address": "fd88::5/64", "gateway": "fd88::1"}]);
+            let ipam = json!({"type": "static", "addresses": addresses, "routes": [{"dst": dst}]});
+            with(&config(plugin, "1.0.0"), &json!({"ipam": ipam}))
+        };
+        let before = State::capture(&machine.sandbox, &[&machine.container]);
+        let error = machine.run(plugin, Verb::Add, &config("10.96.0.1/12")).expect_error(7, refused);
+        assert_eq!(error.details, "", "{plugin}");
+        state::assert_same(&before, &State::capture(&machine.sandbox, &[&machine.container]));
+        let config = config("1100:200::1/24");
+        let result = machine.run(plugin, Verb::Add, &config).result();
+        assert_eq!(result["routes"][0]["dst"], "1100:200::1/24", "{plugin}");
+        machine.run(plugin, Verb::Check, &with(&config, &json!({"prevResult": result}))).expect_success();
     }
 }

@@ -95,8 +95,21 @@ pub struct DelegateAnswer {
 pub type ContainedPlugins = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
 
 /// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
-/// program contains.
+/// program contains. A plugin of others that does not know GC has nothing to collect.
 pub fn run(
+    plugin: &str,
+    command: Command,
+    request: &Request,
+    contained: Option<ContainedPlugins>,
+) -> Result<Vec<u8>, DelegateError> {
+    call(plugin, command, request, contained).or_else(|error| {
+        let is_unknown = error.code().number() == Code::InvalidEnvironment.number()
+            || error.to_string().contains("unknown CNI_COMMAND");
+        if command == Command::Gc && is_unknown { Ok(Vec::new()) } else { Err(error) }
+    })
+}
+
+fn call(
     plugin: &str,
     command: Command,
     request: &Request,

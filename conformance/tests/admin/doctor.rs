@@ -59,6 +59,21 @@ fn a_host_with_these_plugins_has_what_they_need() {
     assert_eq!(before, state(&sandbox));
 }
 
+/// STATUS passes then.
+#[test]
+fn ranges_without_a_free_address_are_a_problem() {
+    let sandbox = with_plugins();
+    let ipam = r#"{"type":"host-local","dataDir":"/run/leases","subnet":"10.1.2.0/30"}"#;
+    let list = format!(r#"{{"cniVersion":"1.0.0","name":"n1","plugins":[{{"type":"bridge","ipam":{ipam}}}]}}"#);
+    ["/run/lists", "/run/leases/n1"].map(|folder| fs::create_dir_all(folder).expect("create a folder"));
+    fs::write("/run/lists/n1.conflist", list).expect("write a list");
+    let full =
+        |sandbox: &Sandbox| findings(sandbox, &["--config-dir", "/run/lists"], "no address of 10.1.2.1-10.1.2.2");
+    assert_eq!(full(&sandbox), []);
+    fs::write("/run/leases/n1/10.1.2.2", "c1\r\neth0").expect("write a lease");
+    assert_eq!(full(&sandbox)[0].0, "problem");
+}
+
 #[test]
 fn plugins_of_others_beside_these_are_a_problem() {
     let sandbox = with_plugins();

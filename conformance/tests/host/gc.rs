@@ -11,7 +11,7 @@ use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask};
 use cni_conformance::{
     Attachment, Container, Flavour, Invocation, Network, Nomad, Outside, PortMapping, Runtime, Sandbox, Skeleton,
-    Spelling, State, Verb,
+    Spelling, State, Verb, flannel, stand_in,
 };
 use serde_json::{Value, json};
 
@@ -267,4 +267,24 @@ fn gc_collects_links_and_leases_where_iptables_is_not_installed() {
         std::fs::read_dir("/run/cni/nomad").expect("list the leases").map(|file| file.expect("a file").file_name());
     let addresses = leases.filter(|name| name.to_str().is_some_and(|name| name.parse::<std::net::IpAddr>().is_ok()));
     assert_eq!(addresses.count(), 0);
+}
+
+/// Many IPAM plugins of others are older than the command. They have nothing to collect.
+#[test]
+fn gc_succeeds_where_a_delegate_does_not_know_the_command() {
+    for (said, is_done) in [
+        (r#"{"code": 4, "msg": "unknown CNI_COMMAND: GC"}"#, true),
+        ("unknown CNI_COMMAND: GC", true),
+        (r#"{"code": 11, "msg": "the store does not answer"}"#, false),
+    ] {
+        let sandbox = Sandbox::new();
+        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
+        let folder = stand_in::install("others", &format!("echo '{said}'; exit 1"));
+        for (plugin, key) in [("bridge", "ipam"), ("tap", "ipam"), ("flannel", "delegate")] {
+            let keys = json!({"cniVersion": "1.1.0", "name": "n1", "type": plugin, "cni.dev/valid-attachments": []});
+            let config = with(&keys, &json!({key: {"type": "others"}}));
+            let outcome = Invocation::new(&sandbox, plugin, Verb::Gc).binaries(&folder).config(&config).run();
+            assert_eq!(outcome.code() == Some(0), is_done, "{said}: {outcome}");
+        }
+    }
 }

@@ -114,3 +114,24 @@ fn every_version_is_served() {
         assert_eq!(routed.rules(), [""; 0]);
     }
 }
+
+#[test]
+fn source_hints_keep_the_networks_in_the_main_table_and_gateways_replace_those_of_the_result() {
+    let routed = Routed::new();
+    let before = routed.state();
+    let keys = json!({"gateways": ["fd00:91::9", "10.91.0.9"], "addSourceHints": true});
+    for _ in 0..2 {
+        routed.succeeds(&[Add, Check], &keys);
+        assert_eq!(routed.routes("-4", "main"), ["10.91.0.0/24 proto kernel scope link src 10.91.0.2"]);
+        let main = routed.routes("-6", "main");
+        assert_eq!(main[0], "fd00:91::/64 src fd00:91::2 metric 256 pref medium", "{main:?}");
+        assert!(main[1].starts_with("fe80::/64"), "{main:?}");
+        assert_eq!(routed.routes("-4", "100")[0], "default via 10.91.0.9");
+        let defaults = routed.routes("-6", "101").into_iter().filter(|route| route.starts_with("default"));
+        assert_eq!(defaults.collect::<Vec<_>>(), ["default via fd00:91::9 metric 1024 pref medium"]);
+    }
+    routed.container.sh("ip -6 route del fd00:91::/64 table main");
+    routed.run(Check, &keys).expect_error(100, "Failed to find the route to fd00:91::/64 with a source address");
+    routed.succeeds(&[Add, Del], &keys);
+    assert_eq!(routed.state(), before);
+}

@@ -1,5 +1,6 @@
 //! Lists the addresses of a network and their holders, for the administrator's tool.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use cni_core::error::Error;
 use cni_core::request::Request;
 
 use crate::config::{self, Config};
-use crate::ranges::Range;
+use crate::ranges::{Range, RangeSet};
 use crate::store::{MachineIdentity, Store};
 
 /// An address that is leased.
@@ -53,4 +54,21 @@ pub fn lease_directory(request: &Request) -> Result<PathBuf, Error> {
 /// When the configuration is not valid.
 pub fn ranges(request: &Request) -> Result<Vec<Range>, Error> {
     Ok(Config::parse(request)?.sets.iter().flat_map(|set| set.ranges().to_vec()).collect())
+}
+
+/// The range sets of the request's configuration that have no address for another container.
+///
+/// # Errors
+/// When the configuration is not valid, or the leases cannot be read.
+pub fn full_sets(request: &Request) -> Result<Vec<String>, Error> {
+    let Config { directory, sets, .. } = Config::parse(request)?;
+    let Some(mut store) = Store::reading(&directory, MachineIdentity::this())? else { return Ok(Vec::new()) };
+    let scan = store.scan()?;
+    let dead: BTreeSet<IpAddr> = store.dead(&scan).into_iter().map(|lease| lease.address).collect();
+    let leased: Vec<IpAddr> = scan.leases.iter().map(|lease| lease.address).filter(|one| !dead.contains(one)).collect();
+    let is_full = |set: &&RangeSet| {
+        let taken = leased.iter().filter(|address| set.contains(**address) && !set.is_gateway(**address));
+        taken.count() as u128 >= set.capacity()
+    };
+    Ok(sets.iter().filter(is_full).map(ToString::to_string).collect())
 }

@@ -20,7 +20,7 @@ mod resolv_conf;
 mod status;
 mod store;
 
-pub use holders::{Holder, holders, lease_directory, ranges};
+pub use holders::{Holder, full_sets, holders, lease_directory, ranges};
 pub use ranges::Range;
 
 #[cfg(test)]

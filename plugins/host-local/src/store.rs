@@ -220,7 +220,7 @@ impl Store {
     }
 
     /// The addresses with a file, and the files' names.
-    pub fn names(&self) -> Result<Vec<(IpAddr, String)>, StoreError> {
+    fn names(&self) -> Result<Vec<(IpAddr, String)>, StoreError> {
         let failed = || StoreError::io("read", &self.path);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed())? {

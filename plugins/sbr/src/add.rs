@@ -12,16 +12,17 @@ use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
 use crate::addresses::OwnAddress;
+use crate::config::Config;
 use crate::facts::Facts;
 use crate::interface_routing::InterfaceRouting;
 use crate::record::RoutingRecord;
-use crate::{addresses, config, interface_routing, record};
+use crate::{addresses, interface_routing, record};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let table = config::table(request)?;
+    let Config { table, gateways, add_source_hints } = Config::load(request)?;
     let result = addresses::prev_result(request)?;
     let at = request.attachment()?;
-    let own = addresses::own_addresses(&result, &at.ifname)?;
+    let own = addresses::own_addresses(&result, &at.ifname, &gateways)?;
     let host = journal.host();
     host.enter(request.netns().unwrap_or_default())?;
     tables::lock(request, host)?;
@@ -35,6 +36,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     let routing = match table {
         Some(table) => InterfaceRouting::to_table(table, &own, &facts),
+        None if add_source_hints => InterfaceRouting::with_hints(&own, facts, &earlier.rules),
         None => InterfaceRouting::choose(&own, &facts, &earlier.rules),
     };
     let mut plan = Plan::default();

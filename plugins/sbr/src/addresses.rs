@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, IpConfig, Route};
@@ -15,8 +16,10 @@ use crate::error::SbrError;
 pub struct OwnAddress {
     /// With the prefix length of its network.
     pub cidr: Cidr,
-    /// The gateway of the address, or else that of the default route.
+    /// The configured gateway, or that of the address, or that of the default route.
     pub gateway: Option<IpAddr>,
+    /// Whether the gateway is configured, and so replaces others.
+    pub is_configured: bool,
 }
 
 impl OwnAddress {
@@ -35,12 +38,13 @@ pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
 }
 
 /// The addresses of an interface: those that name it, and those that name none.
-pub fn own_addresses(result: &CniResult, ifname: &IfName) -> Result<Vec<OwnAddress>, SbrError> {
+pub fn own_addresses(result: &CniResult, ifname: &IfName, gateways: &[IpAddr]) -> Result<Vec<OwnAddress>, SbrError> {
     let mut own = Vec::new();
     for ip in &result.ips {
         if is_of(ip, result, ifname)? {
-            let gateway = ip.gateway.or_else(|| default_gateway(result, ip));
-            own.push(OwnAddress { cidr: ip.address, gateway });
+            let configured = gateways.iter().copied().find(|gateway| Family::of(*gateway) == ip.address.family());
+            let gateway = configured.or(ip.gateway).or_else(|| default_gateway(result, ip));
+            own.push(OwnAddress { cidr: ip.address, gateway, is_configured: configured.is_some() });
         }
     }
     if own.is_empty() { Err(SbrError::NoAddress { ifname: ifname.to_string() }) } else { Ok(own) }

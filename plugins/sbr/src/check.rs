@@ -1,35 +1,58 @@
 //! CHECK: verifies that packets with a source address of the interface leave through it.
 
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_model::plan::Ns;
-use cni_model::routing::FullRoute;
+use cni_model::routing::{FullRoute, MAIN_TABLE};
 use cni_plugin::host::Host;
 
 use crate::addresses::{self, OwnAddress};
-use crate::config;
+use crate::config::Config;
 use crate::error::SbrError;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let table = config::table(request)?;
+    let Config { table, gateways, add_source_hints } = Config::load(request)?;
     let result = addresses::prev_result(request)?;
     let ifname = request.attachment()?.ifname;
-    let own = addresses::own_addresses(&result, &ifname)?;
+    let own = addresses::own_addresses(&result, &ifname, &gateways)?;
     host.enter(request.netns().unwrap_or_default())?;
-    own.iter().try_for_each(|address| verify(address, table, &ifname, host))
+    own.iter().try_for_each(|address| {
+        let table = verify(address, table, &ifname, host)?;
+        table.filter(|_| add_source_hints).map_or(Ok(()), |table| verify_hint(address.cidr.network(), table, host))
+    })
 }
 
-/// The routes of a table that the administrator has named are his.
-fn verify(address: &OwnAddress, wanted: Option<u32>, ifname: &IfName, host: &mut dyn Host) -> Result<(), Error> {
+/// Returns the table of an address; `None` for one that the administrator has named, whose routes are his.
+fn verify(
+    address: &OwnAddress,
+    wanted: Option<u32>,
+    ifname: &IfName,
+    host: &mut dyn Host,
+) -> Result<Option<u32>, Error> {
     let family = address.cidr.family();
     let rules = host.routing().rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source);
     let mut own = rules.filter(|rule| rule.source == address.source());
     let found = own.find(|rule| wanted.is_none_or(|table| rule.table == table));
     let (source_address, ifname) = (address.cidr.address(), ifname.to_string());
     let table = found.ok_or(SbrError::NoRule { source_address, ifname })?.table;
-    let Some(gateway) = address.gateway.filter(|_| wanted.is_none()) else { return Ok(()) };
+    if wanted.is_some() {
+        return Ok(None);
+    }
+    let Some(gateway) = address.gateway else { return Ok(Some(table)) };
     let is_default = |route: &FullRoute| route.dst == family.default_route() && route.gateway == Some(gateway);
     let routes = host.routing().full_routes(Ns::Container, family, table)?;
-    if routes.iter().any(is_default) { Ok(()) } else { Err(SbrError::NoDefault { gateway, table }.into()) }
+    if routes.iter().any(is_default) { Ok(Some(table)) } else { Err(SbrError::NoDefault { gateway, table }.into()) }
+}
+
+/// Requires of the main table the route to a network that an address's table has, with a source address.
+fn verify_hint(network: Cidr, table: u32, host: &mut dyn Host) -> Result<(), Error> {
+    let mut routes = |table| host.routing().full_routes(Ns::Container, network.family(), table);
+    let (of_table, of_main) = (routes(table)?, routes(MAIN_TABLE)?);
+    let on_link = of_table.iter().find(|route| route.dst == network && route.gateway.is_none());
+    let is_kept = |own: &FullRoute| {
+        of_main.iter().any(|route| (route.dst, route.link) == (network, own.link) && route.source.is_some())
+    };
+    if on_link.is_none_or(is_kept) { Ok(()) } else { Err(SbrError::NoSourceHint { network }.into()) }
 }

@@ -11,13 +11,13 @@ use cni_core::request::Request;
 use cni_interface::tables;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
-use cni_model::routing::{FullRoute, SourceRule};
+use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::attachment_record::is_of_another_network;
 use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
-use crate::config;
+use crate::config::Config;
 use crate::facts::Facts;
 use crate::interface_routing;
 use crate::record::{self, RoutingRecord};
@@ -54,13 +54,16 @@ fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Resul
     removal.finish()
 }
 
-/// The steps that restore the main table, and then empty the others: every packet has a way at any time.
+/// The steps that restore the main table, and then empty the others: every packet has a way at any time. In the main table the kernel takes
+/// no IPv6 route beside that with a source address.
 fn restore(record: &RoutingRecord, link: u32) -> Vec<Step> {
     let ns = Ns::Container;
     let is_here = |route: &&FullRoute| route.link == link;
     let back = record.moved.iter().filter(is_here).map(|route| Step::RestoreRoute { ns, route: route.clone() });
     let added = record.added.iter().rev().filter(is_here);
-    back.chain(added.map(|route| Step::RemoveFullRoute { ns, route: route.clone() })).collect()
+    let (hints, others): (Vec<_>, Vec<_>) = added.partition(|route| route.table == MAIN_TABLE);
+    let remove = |route: &FullRoute| Step::RemoveFullRoute { ns, route: route.clone() };
+    hints.into_iter().map(remove).chain(back).chain(others.into_iter().map(remove)).collect()
 }
 
 /// Those of the record, or else those that an ADD may have made that wrote nothing down, as the reference's.
@@ -77,7 +80,7 @@ fn rules_of(
         return Ok(found.iter().filter_map(|rule| rule.by_source).filter(is_recorded).collect());
     }
     let sources = sources(request, at, link, host)?;
-    let table = config::table(request).unwrap_or_else(|error| {
+    let table = Config::load(request).map(|config| config.table).unwrap_or_else(|error| {
         log::warn!("rules to tables from {} on are removed: {}", interface_routing::FIRST, error.in_full());
         None
     });

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_interface::tables;
 use cni_model::plan::{Ns, Plan, Step};
-use cni_model::routing::{FullRoute, KernelRule, SourceRule};
+use cni_model::routing::{BY_PROGRAM, FullRoute, KernelRule, SourceRule};
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;
@@ -32,6 +32,8 @@ pub struct InterfaceRouting {
     pub sources: Vec<SourceRouting>,
     /// The routes that leave the main table, since each is in a table of its own now.
     pub moved: Vec<FullRoute>,
+    /// Routes of the main table with a source address, in place of moved ones.
+    pub hinted: Vec<FullRoute>,
 }
 
 impl InterfaceRouting {
@@ -42,7 +44,7 @@ impl InterfaceRouting {
             let has_rule = rules_from(address, facts).any(|found| found.table == table);
             SourceRouting { rule, has_rule, routes: Vec::new() }
         };
-        Self { sources: addresses.iter().map(source_routing).collect(), moved: Vec::new() }
+        Self { sources: addresses.iter().map(source_routing).collect(), ..Self::default() }
     }
 
     /// Chooses a table for each address, and copies the routes that are its own. `earlier` are the rules of an ADD before.
@@ -69,6 +71,21 @@ impl InterfaceRouting {
         routing
     }
 
+    /// As [`InterfaceRouting::choose`], and keeps the routes on the link in the main table, each with a source address of the interface.
+    pub fn with_hints(addresses: &[OwnAddress], mut facts: Facts, earlier: &[(Cidr, u32)]) -> Self {
+        let mut former = Vec::new();
+        for route in &mut facts.routes {
+            if let Some(hinted) = with_source(route, addresses) {
+                former.push(std::mem::replace(route, hinted));
+            }
+        }
+        let mut routing = Self::choose(addresses, &facts, earlier);
+        routing.moved.retain(|route| route.gateway.is_some());
+        routing.moved.splice(..0, former.iter().cloned());
+        routing.hinted = former.iter().filter_map(|route| with_source(route, addresses)).collect();
+        routing
+    }
+
     /// The routes that the tables get.
     pub fn added(&self) -> impl Iterator<Item = &FullRoute> {
         self.sources.iter().flat_map(|source| &source.routes)
@@ -83,6 +100,7 @@ impl InterfaceRouting {
         // In the other order, so that they are brought back in theirs.
         let moved = self.moved.iter().rev().map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
         moved.for_each(|step| plan.owned(step));
+        self.hinted.iter().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
         plan
     }
 }
@@ -136,11 +154,26 @@ fn is_of_the_link(address: IpAddr) -> bool {
     }
 }
 
+/// A route on the link with a source: the address whose network it leads to, or else the first of the family. `None` if it has one, or is
+/// for link-local addresses.
+fn with_source(route: &FullRoute, addresses: &[OwnAddress]) -> Option<FullRoute> {
+    if route.gateway.or(route.source).is_some() || route.is_one_of_several || is_of_the_link(route.dst.address()) {
+        return None;
+    }
+    let of_family = |cidr: &Cidr| cidr.family() == route.dst.family();
+    let mut own = addresses.iter().map(|address| address.cidr).filter(of_family);
+    let source = own.clone().find(|cidr| cidr.contains(route.dst.address())).or_else(|| own.next())?;
+    Some(FullRoute { source: Some(source.address()), protocol: BY_PROGRAM, ..route.clone() })
+}
+
 /// The routes of a table. Networks come before the routes whose next hop is in them.
 fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts) -> Vec<FullRoute> {
     let (by_hop, on_link): (Vec<&FullRoute>, Vec<&FullRoute>) = own.iter().partition(|route| route.gateway.is_some());
     let mut routes = Vec::new();
-    let copies = on_link.into_iter().chain(by_hop).map(|route| route.in_table(table));
+    let is_replaced =
+        |route: &&FullRoute| address.is_configured && route.dst.prefix() == 0 && route.gateway != address.gateway;
+    let own = on_link.into_iter().chain(by_hop).filter(|route| !is_replaced(route));
+    let copies = own.map(|route| route.in_table(table));
     copies.for_each(|route| push_new(&mut routes, route));
     if let Some(gateway) = address.gateway {
         let default = FullRoute::default_by(gateway, facts.link, table);

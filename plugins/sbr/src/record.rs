@@ -57,8 +57,10 @@ impl RoutingRecord {
         for source in routing.sources.iter().filter(|source| !source.has_rule) {
             push_new(&mut record.rules, (source.rule.source, source.rule.table));
         }
-        routing.added().for_each(|route| push_new(&mut record.added, route.clone()));
-        routing.moved.iter().for_each(|route| push_new(&mut record.moved, route.clone()));
+        routing.added().chain(&routing.hinted).for_each(|route| push_new(&mut record.added, route.clone()));
+        // A route that an earlier ADD added is not one to restore.
+        let moved = routing.moved.iter().filter(|route| !record.added.contains(route));
+        moved.for_each(|route| push_new(&mut record.moved, route.clone()));
         record.moved.sort_by_key(|route| route.gateway.is_some());
         Ok(record)
     }

@@ -4,8 +4,8 @@ use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
-use crate::config;
+use crate::config::Config;
 
 pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-    config::table(request).map(|_| ())
+    Config::load(request).map(|_| ())
 }

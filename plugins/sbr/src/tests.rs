@@ -176,6 +176,18 @@ fn what_cannot_be_told_is_refused() {
         assert_eq!(error.to_string(), want);
         caller(DUAL, &keys).del(&Sbr, &mut machine()).expect("DEL");
     }
+    for (gateways, want) in [
+        (r#""192.168.1""#, r#"invalid gateway "192.168.1" in gateways: it must be the IP address of a router"#),
+        (r#""::""#, r#"invalid gateway "::" in gateways: it must be the IP address of a router"#),
+        (r#""fd00::1","192.168.1.1","192.168.1.2""#, "gateways has more than one IPv4 address"),
+        (r#""fd00::1","fd00::1""#, "gateways has more than one IPv6 address"),
+    ] {
+        let caller = caller(DUAL, &format!(r#""gateways":[{gateways}]"#));
+        assert_eq!(refused(&caller), (7, want.to_owned()));
+        let error = caller.status(&Sbr, &mut machine()).expect_err("refused");
+        assert_eq!((error.code().number(), error.to_string().as_str()), (7, want));
+        caller.del(&Sbr, &mut machine()).expect("DEL");
+    }
     let missing = Caller { ifname: "net9".to_owned(), ..caller(r#"[{"address":"192.168.1.209/24"}]"#, "") };
     assert_eq!(refused(&missing), (101, "Cannot find network interface net9: Link not found".to_owned()));
     let lonely = Caller::new("c1", r#"{"cniVersion":"1.1.0","name":"n1","type":"sbr"}"#);
@@ -330,4 +342,55 @@ fn del_removes_what_an_add_left_that_was_killed_before_any_step() {
         dual().del(&Sbr, &mut host).expect("DEL");
         assert_eq!(host.state(), before, "killed before step {step}");
     }
+}
+
+#[test]
+fn a_configured_gateway_replaces_every_other_of_its_family() {
+    let mut host = machine();
+    let other = route("0.0.0.0/0", Some("192.168.1.1"));
+    host.apply(&Step::AddRoute { ns: Ns::Container, name: name("net1"), route: other }).expect("a route");
+    let before = host.state();
+    let caller = caller(DUAL, r#""gateways":["192.168.1.254"]"#);
+    caller.add(&Sbr, &mut host).expect("ADD");
+    let defaults = |host: &mut FakeHost, table| {
+        let all = routes(table, host).into_iter();
+        all.filter(|route| route.contains("/0")).collect::<Vec<_>>()
+    };
+    assert_eq!(defaults(&mut host, 100), ["0.0.0.0/0 via 192.168.1.254"]);
+    assert_eq!(defaults(&mut host, 101), ["::/0 via fd00::1"]);
+    caller.check(&Sbr, &mut host).expect("CHECK");
+    let error = dual().check(&Sbr, &mut host).expect_err("another gateway");
+    assert_eq!(error.to_string(), "Failed to find the default route by 192.168.1.1 in table 100");
+    caller.del(&Sbr, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+}
+
+#[test]
+fn with_source_hints_the_main_table_keeps_the_networks_with_their_addresses() {
+    let mut host = machine();
+    let before = host.state();
+    let hints = caller(DUAL, r#""addSourceHints":true"#);
+    let sourced = |host: &mut FakeHost| {
+        let all = [cni_core::family::Family::V4, cni_core::family::Family::V6]
+            .into_iter()
+            .flat_map(|family| host.routing().full_routes(Ns::Container, family, MAIN_TABLE).expect("routes"));
+        let all: Vec<_> = all.filter_map(|route| Some(format!("{} {}", route.dst, route.source?))).collect();
+        all
+    };
+    for _ in 0..2 {
+        hints.add(&Sbr, &mut host).expect("ADD");
+        assert_eq!(sourced(&mut host), ["10.1.2.0/24 10.1.2.5", "192.168.1.0/24 192.168.1.209", "fd00::/64 fd00::209"]);
+        let kept = ["192.168.1.0/24", "192.168.9.0/24 via 172.16.0.1", "fd00::/64", "fe80::/64"];
+        let mut main = routes(MAIN_TABLE, &mut host);
+        main.sort();
+        assert_eq!(main, kept);
+        hints.check(&Sbr, &mut host).expect("CHECK");
+    }
+    dual().add(&Sbr, &mut host).expect("ADD without hints");
+    let error = hints.check(&Sbr, &mut host).expect_err("no hint");
+    let want = "Failed to find the route to 192.168.1.0/24 with a source address in the main table";
+    assert_eq!((error.code().number(), error.to_string().as_str()), (100, want));
+    dual().del(&Sbr, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+    assert_add_is_all_or_nothing(&Sbr, machine, &hints);
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cni_host_local::{HostLocal, full_sets};
+use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -73,7 +75,19 @@ fn judge_plugin(file: &Path, list: &Value, plugin: &Value, has: &dyn Fn(&str) ->
         let says = format!("{shown}: the plugin {kind} is not ready: {why}");
         findings.push(Finding::problem(TOPIC, says, "what it says must be mended before containers come"));
     }
+    findings.extend(full_ranges(&named(list, plugin)).into_iter().map(|set| {
+        let says = format!("{shown}: no address of {set} is free: ADD fails");
+        Finding::problem(TOPIC, says, "configure larger ranges; cni-plugins gc shows addresses that no container uses")
+    }));
     findings
+}
+
+/// The range sets of host-local that have no free address. What is wrong with a configuration, the plugin itself reports.
+fn full_ranges(config: &Value) -> Vec<String> {
+    if config.pointer("/ipam/type").is_none_or(|ipam| ipam != HostLocal.kind()) {
+        return Vec::new();
+    }
+    status::request(config.clone(), &HostLocal).and_then(|request| full_sets(&request)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::suite::case::{Needs, PluginSelection, Template, Topic};
 use crate::suite::host::{CaseContainer, PrivateHost};
 use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
-use crate::suite::subject::{LEASES, host_local};
 use crate::suite::{Mismatch, ipam};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
@@ -24,14 +23,6 @@ pub const CASES: &[Template] = &[
     .spec(&["status-not-ready", "status-exhausted"])
     .needs(Needs::Version)
     .of(PluginSelection::Only(&["firewall", "portmap", "dhcp"])),
-    Template::new(
-        Topic::Status,
-        "exhausted",
-        "STATUS fails with code 50 or 51 when all addresses are given",
-        exhausted,
-    )
-    .spec(&["status-exhausted"])
-    .of(PluginSelection::Only(&["host-local"])),
     Template::new(Topic::Status, "informs", "ADD works after a STATUS that has failed", informs)
         .spec(&["status-informs"])
         .of(PluginSelection::Delegating),
@@ -58,19 +49,6 @@ fn not_ready(host: &PrivateHost) -> CaseVerdict {
     let outcome = call.run();
     let error = outcome.must_print_error()?;
     require([50, 51].contains(&error.code), "code 50 or 51", outcome.in_short())
-}
-
-fn exhausted(host: &PrivateHost) -> CaseVerdict {
-    let small = json!({"ipam": with(&host_local(), &json!({"ranges": [[{"subnet": "10.88.0.0/30"}]]}))});
-    host.call_network(Verb::Status, &small).run().must_succeed()?;
-    host.add_with(&small)?;
-    let outcome = host.call_network(Verb::Status, &small).run();
-    let error = outcome.must_print_error()?;
-    require(
-        [50, 51].contains(&error.code),
-        format!("code 50 or 51, since all of {LEASES} is given"),
-        outcome.in_short(),
-    )
 }
 
 fn informs(host: &PrivateHost) -> CaseVerdict {

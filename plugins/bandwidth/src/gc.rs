@@ -8,7 +8,9 @@ use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
 
 use crate::del::removal_of;
@@ -40,7 +42,8 @@ fn stale_by_alias(mut links: Vec<Link>, request: &Request, valid: &ValidAttachme
 }
 
 /// The ifbs of the reference that no packets are redirected to. The reference sets no alias, so their network is
-/// unknown; but an ifb with such a name and without packets from any veth is of use to no network.
+/// unknown; but an ifb with such a name and without packets from any veth is of use to no network, unless an ADD in another network has
+/// just made it.
 fn stale_without_alias(
     mut links: Vec<Link>,
     request: &Request,
@@ -52,7 +55,13 @@ fn stale_without_alias(
         return Ok(links);
     }
     let used = ifb::targets(host)?;
-    let kept = valid.of_network(&request.network).map(|at| IfbNames::of(&at)).collect::<Result<Vec<_>, _>>()?;
+    let mut kept: Vec<Attachment> = valid.of_network(&request.network).collect();
+    for record in AttachmentRecord::all(host.records())? {
+        if record.at.network != request.network && record.life(host) != Life::Dead {
+            kept.push(record.at);
+        }
+    }
+    let kept = kept.iter().map(IfbNames::of).collect::<Result<Vec<_>, _>>()?;
     let is_kept = |link: &Link| kept.iter().any(|names| names.texts().contains(&link.name));
     links.retain(|link| !used.contains(&link.index) && !is_kept(link));
     Ok(links)

@@ -80,15 +80,15 @@ pub fn choose(at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<Chose
 
 /// The existing ifbs of an attachment; `port` is the host's end of its interface, if it still exists.
 pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
-    let names = IfbNames::of(at)?;
+    let IfbNames { shared, own } = IfbNames::of(at)?;
     let mut found = Vec::new();
-    if let Some(link) = host.link(Ns::Host, &names.shared)?.filter(is_ifb)
-        && is_of(&link, at, port, host)?
-    {
-        found.push(link);
+    for name in [shared, own] {
+        if let Some(link) = host.link(Ns::Host, &name)?.filter(is_ifb)
+            && is_of(&link, at, port, host)?
+        {
+            found.push(link);
+        }
     }
-    let is_anothers = |link: &Link| LinkOwner::of(link, at) == LinkOwner::Another;
-    found.extend(host.link(Ns::Host, &names.own)?.filter(|link| is_ifb(link) && !is_anothers(link)));
     Ok(found)
 }
 
@@ -107,8 +107,8 @@ pub fn is_ifb(link: &Link) -> bool {
     link.kind.as_deref() == Some(KIND)
 }
 
-/// Whether an ifb of the shared name belongs to an attachment. The reference sets no alias; then it belongs to the
-/// attachment whose packets are redirected to it.
+/// Whether an ifb of one of the names belongs to an attachment. The reference sets no alias, and may give the interface's own name to the
+/// ifb of another container; then it belongs to the attachment whose packets are redirected to it.
 fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<bool, Error> {
     match LinkOwner::of(link, at) {
         LinkOwner::This => Ok(true),

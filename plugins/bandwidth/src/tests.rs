@@ -1,12 +1,14 @@
 //! The life of limits, on a machine in memory.
 
 use super::*;
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_model::traffic::{RootQdisc, Shaper};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
+use cni_plugin::namespace::RecordedNamespace;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, error_parts};
 
@@ -326,6 +328,43 @@ fn an_ifb_of_the_reference_that_another_interface_uses_is_left_to_it() {
     assert_eq!(ifbs(&mut host).len(), 2);
     net1("").del(&Bandwidth, &mut host).expect("DEL");
     assert_eq!(host.state(), first);
+}
+
+/// The reference joins network and container, as this plugin joins network, container and interface.
+#[test]
+fn an_ifb_of_the_reference_with_the_own_name_of_another_interface_is_left() {
+    let mut host = machine();
+    add_veth("eth2", "h2", &mut host);
+    let result = r#"{"cniVersion":"1.1.0","interfaces":[{"name":"h2"},{"name":"eth2","sandbox":"/run/netns/c1"}]}"#;
+    let config = format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"bandwidth","prevResult":{result},{SEND}}}"#);
+    let other =
+        Caller { ifname: "eth2".to_owned(), netns: "/run/netns/c1".to_owned(), ..Caller::new("c1eth0", &config) };
+    other.add(&Bandwidth, &mut host).expect("ADD");
+    let ifb = ifbs(&mut host).pop().expect("an ifb");
+    assert_eq!(ifb, ifb::IfbNames::of(&caller("").attachment(&Bandwidth)).expect("names").own.as_str());
+    host.change_link(Ns::Host, &ifb, |link| link.alias = None);
+    let before = host.state();
+    caller("").del(&Bandwidth, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+}
+
+/// ADD makes the ifb before its alias, and leads packets to it last.
+#[test]
+fn gc_leaves_an_ifb_that_an_add_in_another_network_has_just_made() {
+    for (network, is_left) in [("n2", true), ("n1", false)] {
+        let mut host = machine();
+        host.set_container("/run/netns/c1", FakeContainer::Present(Some("boot:1".to_owned())));
+        host.enter("/run/netns/c1").expect("entered");
+        let namespace = RecordedNamespace::of_entered("/run/netns/c1", &mut host).expect("asked").expect("identified");
+        let network = NetworkName::parse(network).expect("a name");
+        let at = Attachment { network, ..caller("").attachment(&Bandwidth) };
+        let name = ifb::IfbNames::of(&at).expect("names").shared.to_string();
+        let record = AttachmentRecord { at, maker: "bridge".to_owned(), namespace, link: None, is_again: false };
+        host.apply(&record.write()).expect("recorded");
+        host.add_link(Ns::Host, Link { name, kind: Some("ifb".to_owned()), ..Link::default() });
+        caller(r#""cni.dev/valid-attachments":[]"#).gc(&Bandwidth, &mut host).expect("GC");
+        assert_eq!(ifbs(&mut host).len(), usize::from(is_left));
+    }
 }
 
 /// The token bucket is deleted with the veth.

@@ -38,11 +38,7 @@ pub enum NetworkError {
 
 impl Failure for NetworkError {
     fn code(&self) -> Code {
-        match self {
-            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::UnfitRoute { .. } => {
-                Code::InvalidConfig
-            }
-        }
+        Code::InvalidConfig
     }
 }
 

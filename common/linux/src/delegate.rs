@@ -102,19 +102,6 @@ pub fn run(
     request: &Request,
     contained: Option<ContainedPlugins>,
 ) -> Result<Vec<u8>, DelegateError> {
-    call(plugin, command, request, contained).or_else(|error| {
-        let is_unknown = error.code().number() == Code::InvalidEnvironment.number()
-            || error.to_string().contains("unknown CNI_COMMAND");
-        if command == Command::Gc && is_unknown { Ok(Vec::new()) } else { Err(error) }
-    })
-}
-
-fn call(
-    plugin: &str,
-    command: Command,
-    request: &Request,
-    contained: Option<ContainedPlugins>,
-) -> Result<Vec<u8>, DelegateError> {
     if started_as().is_some_and(|own| own == plugin) {
         return Err(DelegateError::Itself { plugin: plugin.to_owned() });
     }
@@ -124,15 +111,16 @@ fn call(
     let program = find(plugin, request.path())?;
     let contained = contained.filter(|_| is_running(&program));
     if let Some(answer) = contained.and_then(|call| call(plugin, environment(command, request), request.stdin())) {
-        return conclude(plugin, answer, "exit status: 1");
+        return conclude(plugin, command, answer, "exit status: 1");
     }
     let Output { status, stdout, stderr } = start(&program, command, request)
         .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    conclude(plugin, DelegateAnswer { is_success: status.success(), stdout, stderr }, &status.to_string())
+    let answer = DelegateAnswer { is_success: status.success(), stdout, stderr };
+    conclude(plugin, command, answer, &status.to_string())
 }
 
-fn conclude(plugin: &str, answer: DelegateAnswer, status: &str) -> Result<Vec<u8>, DelegateError> {
+fn conclude(plugin: &str, command: Command, answer: DelegateAnswer, status: &str) -> Result<Vec<u8>, DelegateError> {
     let DelegateAnswer { is_success, stdout, stderr } = answer;
     if is_success {
         if !stderr.is_empty() {
@@ -140,7 +128,10 @@ fn conclude(plugin: &str, answer: DelegateAnswer, status: &str) -> Result<Vec<u8
         }
         return Ok(stdout);
     }
-    Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, status)))
+    let error = reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, status));
+    let is_unknown =
+        error.code().number() == Code::InvalidEnvironment.number() || error.to_string().contains("unknown CNI_COMMAND");
+    if command == Command::Gc && is_unknown { Ok(Vec::new()) } else { Err(error) }
 }
 
 /// Whether a file is the program of this process, under any name.

@@ -20,6 +20,15 @@ pub const BY_PROGRAM: u8 = 3;
 /// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
 pub const LINK_SCOPE: u8 = 253;
 
+/// `RTA_METRICS` of `linux/rtnetlink.h`: what the kernel knows of the way, each value as an attribute.
+pub const METRICS: u16 = 8;
+
+/// `RTAX_MTU` of `linux/rtnetlink.h`.
+pub const MTU_METRIC: u16 = 2;
+
+/// `RTAX_ADVMSS` of `linux/rtnetlink.h`.
+pub const ADVMSS_METRIC: u16 = 8;
+
 /// The metric that the kernel uses if an IPv6 route has metric 0: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
 const IPV6_METRIC: u32 = 1024;
 
@@ -74,6 +83,20 @@ impl FullRoute {
             is_one_of_several: false,
             attributes: Vec::new(),
         }
+    }
+
+    /// One of the values of [`METRICS`]; `None` if the route has its link's.
+    pub fn metric_value(&self, kind: u16) -> Option<u32> {
+        let (_, metrics) = self.attributes.iter().find(|(kind, _)| *kind == METRICS)?;
+        let mut rest = metrics.as_slice();
+        while let Some((&[low, high, first, second], value)) = rest.split_first_chunk() {
+            if u16::from_ne_bytes([first, second]) == kind {
+                return value.first_chunk().copied().map(u32::from_ne_bytes);
+            }
+            let length = usize::from(u16::from_ne_bytes([low, high])).next_multiple_of(4);
+            rest = rest.get(length.max(4)..)?;
+        }
+        None
     }
 
     /// The same route in another table, with this next hop only.

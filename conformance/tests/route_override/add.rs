@@ -1,6 +1,6 @@
 //! ADD: which routes each key changes, in the kernel and in the result.
 
-use cni_conformance::Verb::Add;
+use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;
 use serde_json::{Value, json};
 
@@ -79,4 +79,32 @@ fn add_can_be_repeated() {
     let once = routed.state();
     routed.succeeds(&[Add], &all_keys());
     assert_eq!(routed.state(), once);
+}
+
+#[test]
+fn a_route_with_another_mtu_or_advmss_is_replaced_and_restored() {
+    let rows = [
+        (
+            json!({"dst": "10.93.0.0/16", "gw": "10.91.0.9", "priority": 7, "mtu": 1300, "advmss": 1200}),
+            [DEFAULT, "10.93.0.0/16 via 10.91.0.9 dev eth0 metric 7 mtu 1300 advmss 1200", DEFAULT6],
+        ),
+        (
+            json!({"dst": "10.93.0.0/16", "gw": "10.91.0.9", "priority": 7, "advmss": 1200}),
+            [DEFAULT, "10.93.0.0/16 via 10.91.0.9 dev eth0 metric 7 advmss 1200", DEFAULT6],
+        ),
+        (
+            json!({"dst": "::/0", "mtu": 1400}),
+            [DEFAULT, ONE, "default via fd00:91::1 dev eth0 metric 1024 mtu 1400 pref medium"],
+        ),
+    ];
+    for_each(rows.map(|row| (row.0.to_string(), row)), |(route, routes)| {
+        let routed = Routed::new();
+        let before = routed.state();
+        let keys = json!({"addroutes": [route]});
+        routed.call(Check, &keys).run().expect_error(100, "is missing");
+        routed.succeeds(&[Add, Add, Check], &keys);
+        assert_eq!(routed.routes(), routes);
+        routed.succeeds(&[Del], &keys);
+        assert_eq!(routed.state(), before);
+    });
 }

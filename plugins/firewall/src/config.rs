@@ -147,14 +147,7 @@ pub enum ConfigError {
 
 impl Failure for ConfigError {
     fn code(&self) -> Code {
-        match self {
-            Self::Zone(_)
-            | Self::PolicyWithoutRules { .. }
-            | Self::UnknownPolicy { .. }
-            | Self::AdminChainName { .. }
-            | Self::AdminChainWord { .. }
-            | Self::AdminChainTaken { .. } => Code::InvalidConfig,
-        }
+        Code::InvalidConfig
     }
 
     fn details(&self) -> String {

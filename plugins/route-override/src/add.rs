@@ -8,9 +8,9 @@ use cni_model::plan::{NewRoute, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::RouteError;
-use crate::record::{RouteRecord, as_kernel_has_it};
+use crate::record::{RouteRecord, as_kernel_has_it, is_same};
 use crate::routes;
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
@@ -28,7 +28,9 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let (link, found) = routes::observe(&at.ifname, &new, host)?;
     let (removed, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|route| {
         let is_wanted = new.iter().any(|wanted| routes::is(route, wanted));
-        config.removes(route) && !is_wanted
+        // The kernel has one IPv6 route of a key.
+        let is_replaced = new.iter().any(|wanted| is_same(route, &as_kernel_has_it(wanted, link)));
+        !is_wanted && (config.removes(route) || is_replaced && config::may_remove(route))
     });
     let is_missing = |wanted: &NewRoute| !kept.iter().any(|route| routes::is(route, wanted));
     let missing: Vec<NewRoute> = new.into_iter().filter(is_missing).collect();

@@ -7,13 +7,10 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Route};
-use cni_model::routing::{FullRoute, MAIN_TABLE};
+use cni_model::routing::{BY_KERNEL, FullRoute, LINK_SCOPE, MAIN_TABLE};
 use serde::Deserialize;
 
-use crate::routes::{ON_LINK, is_on_link};
-
-/// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel made the route for an address.
-const BY_KERNEL: u8 = 2;
+use crate::routes::is_on_link;
 
 /// The routes that are to be removed and added.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,13 +63,10 @@ impl Config {
     /// Whether a route of the interface is removed. The routes that the kernel made for addresses stay.
     pub fn removes(&self, route: &FullRoute) -> bool {
         let is_default = route.dst == route.dst.family().default_route();
-        let is_flushed = route.scope != ON_LINK && (is_default || route.gateway.is_some() && !is_link_local(route.dst));
+        let is_flushed =
+            route.scope != LINK_SCOPE && (is_default || route.gateway.is_some() && !is_link_local(route.dst));
         let is_removed = is_flushed && self.flush_routes || is_default && self.flush_gateway;
-        // The kernel cannot remove one next hop of several and restore it alone.
-        (is_removed || self.removed.contains(&route.dst))
-            && route.table == MAIN_TABLE
-            && route.protocol != BY_KERNEL
-            && !route.is_one_of_several
+        (is_removed || self.removed.contains(&route.dst)) && route.table == MAIN_TABLE && may_remove(route)
     }
 
     /// The routes that are to be added. One without a next hop gets the gateway of an address of its family, unless its destination is on
@@ -97,6 +91,11 @@ impl Config {
         }
         result
     }
+}
+
+/// Whether a route can be removed and restored. The kernel cannot remove one next hop of several and restore it alone.
+pub const fn may_remove(route: &FullRoute) -> bool {
+    route.protocol != BY_KERNEL && !route.is_one_of_several
 }
 
 fn is_link_local(dst: Cidr) -> bool {

@@ -7,13 +7,10 @@ use cni_core::names::IfName;
 use cni_core::result::Route;
 use cni_interface::routes;
 use cni_model::plan::{NewRoute, Ns};
-use cni_model::routing::{FullRoute, MAIN_TABLE};
+use cni_model::routing::{ADVMSS_METRIC, FullRoute, LINK_SCOPE, MAIN_TABLE, MTU_METRIC};
 use cni_plugin::host::Host;
 
 use crate::error::RouteError;
-
-/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`.
-pub const ON_LINK: u8 = 253;
 
 /// The index of the interface, and its routes of both families in the main table and in the tables of other routes.
 pub fn observe(ifname: &IfName, others: &[NewRoute], host: &mut dyn Host) -> Result<(u32, Vec<FullRoute>), Error> {
@@ -33,11 +30,14 @@ pub fn is(route: &FullRoute, wanted: &NewRoute) -> bool {
         && route.table == wanted.table.unwrap_or(MAIN_TABLE)
         && (wanted.gw.is_none() && !is_on_link(wanted.scope.map(i64::from)) || route.gateway == wanted.gw)
         && wanted.priority.is_none_or(|priority| route.metric == priority)
+        && [(wanted.mtu, MTU_METRIC), (wanted.advmss, ADVMSS_METRIC)]
+            .into_iter()
+            .all(|(value, metric)| value.is_none() || route.metric_value(metric) == value)
 }
 
 /// Whether the destinations of a scope are on the link (253), or this host's (254): the kernel refuses a next hop then.
 pub fn is_on_link(scope: Option<i64>) -> bool {
-    scope.is_some_and(|scope| scope >= i64::from(ON_LINK))
+    scope.is_some_and(|scope| scope >= i64::from(LINK_SCOPE))
 }
 
 /// Configured routes as the kernel is asked for them.

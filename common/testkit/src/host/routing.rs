@@ -5,7 +5,10 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_model::link::KernelRoute;
 use cni_model::plan::{NewRoute, Ns};
-use cni_model::routing::{BY_KERNEL, BY_PROGRAM, FullRoute, KernelRule, LINK_SCOPE, MAIN_TABLE, SourceRule};
+use cni_model::routing::{
+    ADVMSS_METRIC, BY_KERNEL, BY_PROGRAM, FullRoute, KernelRule, LINK_SCOPE, MAIN_TABLE, METRICS, MTU_METRIC,
+    SourceRule,
+};
 use cni_plugin::routing::Routing;
 
 use super::FakeHost;
@@ -107,10 +110,15 @@ fn full_routes_of(entry: &KernelLink) -> impl Iterator<Item = FullRoute> {
 }
 
 fn full(route: &NewRoute, link: u32) -> FullRoute {
-    let NewRoute { dst, gw, source, table, priority, scope, mtu: _, advmss: _, onlink } = *route;
+    let NewRoute { dst, gw, source, table, priority, scope, mtu, advmss, onlink } = *route;
     let like = FullRoute::default_by(dst.address(), link, table.unwrap_or(MAIN_TABLE));
     let (metric, scope) = (priority.unwrap_or(like.metric), scope.unwrap_or_default());
-    FullRoute { dst, gateway: gw, source, metric, scope, onlink, ..like }
+    let metrics = [(MTU_METRIC, mtu), (ADVMSS_METRIC, advmss)].into_iter().filter_map(|(kind, value)| {
+        Some([&8_u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value?.to_ne_bytes()].concat())
+    });
+    let metrics: Vec<u8> = metrics.flatten().collect();
+    let attributes = if metrics.is_empty() { Vec::new() } else { vec![(METRICS, metrics)] };
+    FullRoute { dst, gateway: gw, source, metric, scope, onlink, attributes, ..like }
 }
 
 fn new_route(route: &FullRoute) -> NewRoute {
@@ -121,6 +129,8 @@ fn new_route(route: &FullRoute) -> NewRoute {
         table: Some(route.table).filter(|table| *table != MAIN_TABLE),
         priority: Some(route.metric).filter(|metric| *metric != like.metric),
         scope: Some(route.scope).filter(|scope| *scope != 0),
+        mtu: route.metric_value(MTU_METRIC),
+        advmss: route.metric_value(ADVMSS_METRIC),
         onlink: route.onlink,
         ..NewRoute::to(route.dst)
     }

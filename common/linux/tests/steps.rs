@@ -7,6 +7,7 @@ use cni_model::link::Link;
 use cni_model::plan::{
     Dad, IfPresent, LinkKind, LinkMove, LinkSetting, NewLink, NewRoute, Ns, Step, Sysctl, SysctlNeed, VethPeer,
 };
+use cni_model::routing::FullRoute;
 use cni_model::state_file::StateFile;
 use cni_plugin::host::{Host, LinkQuery};
 use nix::sched::{CloneFlags, unshare};
@@ -108,6 +109,29 @@ fn a_port_goes_back_to_the_bridge_that_it_was_in() {
         assert_eq!(undo.to_string(), "host: link set d0 master br0");
         host.apply(&undo).expect("taken back");
         assert_eq!(d0(host.as_mut()).master, before.master);
+    }
+}
+
+/// It never took effect, and the kernel refuses to remove it as well.
+#[test]
+fn a_route_that_the_kernel_does_not_take_is_not_reported_as_left() {
+    let mut host = host();
+    host.apply(&set(LinkSetting::Up)).expect("up");
+    let route = NewRoute::to("10.96.0.1/12".parse().expect("CIDR"));
+    let full = FullRoute {
+        dst: route.dst,
+        gateway: None,
+        ..FullRoute::default_by([10, 1, 2, 1].into(), d0(host.as_mut()).index, 254)
+    };
+    for step in
+        [Step::AddRoute { ns: Ns::Host, name: name("d0"), route }, Step::AddFullRoute { ns: Ns::Host, route: full }]
+    {
+        let error = host.apply(&step).expect_err("refused");
+        assert!(
+            error.details().starts_with("invalid argument") && !error.details().contains("; and"),
+            "{}",
+            error.in_full()
+        );
     }
 }
 

@@ -65,7 +65,9 @@ fn ranges_without_a_free_address_are_a_problem() {
     let sandbox = with_plugins();
     let ipam = r#"{"type":"host-local","dataDir":"/run/leases","subnet":"10.1.2.0/30"}"#;
     let list = format!(r#"{{"cniVersion":"1.0.0","name":"n1","plugins":[{{"type":"bridge","ipam":{ipam}}}]}}"#);
-    ["/run/lists", "/run/leases/n1"].map(|folder| fs::create_dir_all(folder).expect("create a folder"));
+    for folder in ["/run/lists", "/run/leases/n1"] {
+        fs::create_dir_all(folder).expect("create a folder");
+    }
     fs::write("/run/lists/n1.conflist", list).expect("write a list");
     let full =
         |sandbox: &Sandbox| findings(sandbox, &["--config-dir", "/run/lists"], "no address of 10.1.2.1-10.1.2.2");
@@ -142,7 +144,7 @@ fn configurations_that_cannot_work_are_named() {
     fs::write("/run/net.d/1.conflist", "{").expect("write a file");
     let missing = r#"{"name": "a", "plugins": [{"type": "nowhere"}, {"type": "loopback"}]}"#;
     fs::write("/run/net.d/2.conflist", missing).expect("write a file");
-    let refused = r#"{"name": "b", "plugins": [{"type": "firewall", "backend": "none-such"}]}"#;
+    let refused = r#"{"name": "b", "plugins": [{"type": "firewall", "ingressPolicy": "none-such"}]}"#;
     fs::write("/run/net.d/3.conflist", refused).expect("write a file");
     fs::write("/run/net.d/4.conflist", r#"{"name": "c", "plugins": [{"type": "loopback"}]}"#).expect("write a file");
     fs::write("/run/net.d/readme.txt", "{").expect("write a file");

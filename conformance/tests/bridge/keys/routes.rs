@@ -162,7 +162,7 @@ type Refusal = (Value, u64, &'static [&'static str]);
 #[test]
 fn a_route_that_cannot_be_installed_is_named_and_all_is_rolled_back() {
     let cases: [(&str, Refusal); 8] = [
-        ("host bits", (json!({"dst": "10.9.0.7/16"}), 101, &["10.9.0.7/16", "nvalid argument"])),
+        ("host bits", (json!({"dst": "10.9.0.7/16"}), 7, &["10.9.0.7/16", "write 10.9.0.0/16"])),
         (
             "unreachable",
             (json!({"dst": "10.9.0.0/16", "gw": "10.200.0.1"}), 101, &["10.9.0.0/16", "10.200.0.1", "unreachable"]),

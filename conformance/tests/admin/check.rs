@@ -109,6 +109,9 @@ fn what_a_plugin_refuses_by_itself_is_found() {
         r#"{"name": "n", "cniVersion": "0.4.0", "type": "firewall", "backend": "none", "ingressPolicy": "isolated"}"#;
     let done = tool(&sandbox, &["check", &write(&sandbox, "firewall.conf", conf)]);
     assert!(done.stdout().contains("plugin firewall: ingressPolicy \"isolated\" needs rules"), "{done}");
+    let conf = r#"{"name": "n", "cniVersion": "0.4.0", "type": "sbr", "gateways": ["10.1.2.1", "10.1.2.2"]}"#;
+    let done = tool(&sandbox, &["check", &write(&sandbox, "sbr.conf", conf)]);
+    assert!(done.stdout().contains("gateways"), "{done}");
 }
 
 #[test]

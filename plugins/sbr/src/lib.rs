@@ -28,7 +28,7 @@ impl Plugin for Sbr {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

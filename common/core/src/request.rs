@@ -250,6 +250,16 @@ impl Request {
         call.with_config(config, Version::ALL)
     }
 
+    /// The same request for a network of another name.
+    pub fn with_network(&self, network: &NetworkName) -> Result<Self, crate::error::Error> {
+        let mut config = self.config().clone();
+        if let Json::Object(entries) = &mut config {
+            entries.retain(|(key, _)| !key.eq_ignore_ascii_case("name"));
+            entries.push(("name".to_owned(), Json::String(network.to_string())));
+        }
+        self.with_config(config.to_string().into_bytes())
+    }
+
     /// The same request without `CNI_NETNS`, as a runtime makes it that has lost the namespace.
     #[must_use]
     pub fn without_netns(&self) -> Self {

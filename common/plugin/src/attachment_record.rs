@@ -218,8 +218,8 @@ fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
     done.inspect_err(|error| log::warn!("the record of {} cannot be used: {}", at.container, error.in_full())).ok()
 }
 
-/// Ends the DEL of a plugin: the record is removed with the interface, or by the last of these plugins.
-pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+/// Ends the DEL of a plugin: the record is removed with the interface, or by the last of these plugins. Returns whether this is the last.
+pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let is_last = match share {
         Share::Interface => true,
         Share::Rules | Share::Properties => {
@@ -229,7 +229,10 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
         }
         Share::Nothing => false,
     };
-    if is_last { host.apply(&AttachmentRecord::remove(at)).map(drop) } else { Ok(()) }
+    if is_last {
+        host.apply(&AttachmentRecord::remove(at))?;
+    }
+    Ok(is_last)
 }
 
 /// Removes the records of attachments to a network that are not valid, for GC of the plugin that wrote them: while its GC fails, such as

@@ -82,7 +82,13 @@ impl<'a> Journal<'a> {
     ///
     /// As long as a link or its address cannot be taken away, no delegated plugin is called: another container would get
     /// the address. If it stays, the delegated plugins are left to DEL.
-    pub fn rollback(mut self, mut error: Error) -> Error {
+    pub fn rollback(self, error: Error) -> Error {
+        self.undo_all(error).0
+    }
+
+    /// The same, and whether everything was undone.
+    pub fn undo_all(mut self, mut error: Error) -> (Error, bool) {
+        let mut is_complete = true;
         // Whether a link of this attachment may still have an address.
         let (mut is_held, mut waiting) = (false, Vec::new());
         while let Some(undo) = self.undo.pop() {
@@ -99,14 +105,19 @@ impl<'a> Journal<'a> {
             } else if frees_one {
                 is_held |= undone.is_err();
             }
+            is_complete &= undone.is_ok();
             error = noted(error, undone);
         }
         if is_held && !waiting.is_empty() {
-            return error.with_note(
-                "the addresses stay reserved until DEL, since the interface may still have them".to_owned(),
-            );
+            let note = "the addresses stay reserved until DEL, since the interface may still have them";
+            return (error.with_note(note.to_owned()), false);
         }
-        waiting.into_iter().fold(error, |error, delegate| noted(error, self.carry_out(delegate)))
+        for delegate in waiting {
+            let undone = self.carry_out(delegate);
+            is_complete &= undone.is_ok();
+            error = noted(error, undone);
+        }
+        (error, is_complete)
     }
 
     fn carry_out(&mut self, undo: UndoAction) -> Result<(), Error> {

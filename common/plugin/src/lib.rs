@@ -17,6 +17,7 @@ pub mod lock;
 pub mod missing;
 pub mod namespace;
 pub mod namespace_state;
+pub mod other_network;
 pub mod owner;
 pub mod records;
 pub mod removal;

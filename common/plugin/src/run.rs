@@ -11,6 +11,7 @@ use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::{MissingPart, MissingRecords};
 use crate::namespace::{Life, RecordedNamespace};
+use crate::other_network;
 use crate::owner::RecordedOwner;
 use crate::records::Records;
 use crate::share::Share;
@@ -197,10 +198,19 @@ fn answer(
     match request.command {
         Command::Add => {
             refuse_own_netns(&request, host.as_mut())?;
-            exclusion::begin_add(plugin.share(), &request.attachment()?, host.as_mut());
+            let at = request.attachment()?;
+            exclusion::begin_add(plugin.share(), &at, host.as_mut());
+            other_network::forget(&at, host.as_mut())?;
             add(plugin, &request, host.as_mut(), process)
         }
-        Command::Del => delete(plugin, &request, host.as_mut()),
+        Command::Del => {
+            for former in other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut())? {
+                log::info!("{} has no record of {}, but {} has", request.network, former.container, former.network);
+                let request = request.with_network(&former.network)?;
+                delete(plugin, &request, process.host(&request)?.as_mut())?;
+            }
+            delete(plugin, &request, host.as_mut())
+        }
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
         Command::Gc => match request.valid_attachments()? {
@@ -232,7 +242,7 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
         begin_interface(plugin, request, namespace, &mut journal)?;
     }
     let written = plugin.add(request, &mut journal).and_then(|result| {
-        record_attachment(plugin, request, namespace, &mut journal)?;
+        record_attachment(plugin, request, namespace.clone(), &mut journal)?;
         let text = result.render(request.version)?;
         process.write_stdout(&text).map_err(|error| RunError::Stdout(error).into())
     });
@@ -241,7 +251,32 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
             journal.commit();
             Ok(())
         }
-        Err(error) => Err(journal.rollback(error)),
+        Err(error) => {
+            let (error, is_undone) = journal.undo_all(error);
+            if let Err(failed) = leave_trace(plugin, request, namespace, is_undone, host) {
+                log::warn!("the refused ADD is not recorded: {}", failed.in_full());
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Leaves what the DEL after a failed ADD must know: that everything was undone, or that something may be left.
+fn leave_trace(
+    plugin: &dyn Plugin,
+    request: &Request,
+    namespace: Option<RecordedNamespace>,
+    is_undone: bool,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    let (at, share, maker) = (request.attachment()?, plugin.share(), plugin.kind().to_owned());
+    match namespace {
+        _ if share == Share::Nothing => Ok(()),
+        namespace if is_undone => other_network::mark(&maker, request, namespace.as_ref(), host),
+        Some(namespace) if share == Share::Interface && AttachmentRecord::find(&at, host).is_none() => {
+            host.apply(&AttachmentRecord { at, maker, namespace, link: None, is_again: false }.write()).map(drop)
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -297,10 +332,16 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     let (share, at) = (plugin.share(), request.attachment()?);
     let lost = share != Share::Nothing && leads_to_another(request, &at, host)?;
     let request = if lost { &request.without_netns() } else { request };
+    if other_network::has_all(plugin.kind(), share, request, host)? {
+        return Ok(());
+    }
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
-    attachment_record::end_del(plugin.kind(), share, &at, host)
+    if attachment_record::end_del(plugin.kind(), share, &at, host)? {
+        other_network::forget_useless(&at, host)?;
+    }
+    Ok(())
 }
 
 /// Whether the path of the namespace leads to another namespace than that of the ADD: the process number, or the name,
@@ -337,6 +378,7 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
+    other_network::forget_invalid(&request.network, valid, host)?;
     attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 

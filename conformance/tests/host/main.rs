@@ -20,6 +20,7 @@ mod processes;
 mod property;
 mod protocol;
 mod recycled;
+mod renamed;
 mod rollback;
 mod rules;
 mod status;

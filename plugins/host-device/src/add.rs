@@ -12,7 +12,7 @@ use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
-use crate::config::{Config, DeviceKeys};
+use crate::config::Config;
 use crate::find::FoundLink;
 use crate::moved_link::{MovedLink, master_of};
 use crate::proof::LinkIdentity;
@@ -37,7 +37,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     naming::refuse_pattern(MAKING, &at.ifname)?;
     naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
-    take(&found, &config.asked, &at, netns, journal)?;
+    take(&found, &at, netns, journal)?;
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = &network {
         let mut plan = Plan::default();
@@ -67,17 +67,11 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.
-fn take(
-    found: &FoundLink,
-    asked: &DeviceKeys,
-    at: &Attachment,
-    netns: &str,
-    journal: &mut Journal<'_>,
-) -> Result<(), Error> {
+fn take(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut Journal<'_>) -> Result<(), Error> {
     let master = master_of(&found.link, journal.host())?;
     let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(at, netns);
     let evidence = Some(LinkIdentity::observe(Ns::Host, &found.link, journal.host())?);
-    let loan = MovedLink { evidence, asked: asked.clone(), ..loan };
+    let loan = MovedLink { evidence, ..loan };
     let former = loan.former_borrowers(at, journal.host())?;
     journal.apply(&plan(found, &loan, master.as_ref(), (at, &former))?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;

@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::IpamKey;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]
@@ -67,22 +67,9 @@ pub enum Selector {
     KernelPath(PathBuf),
 }
 
-/// The keys that say which device. A network that has got another name still says it in the same words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct DeviceKeys {
-    pub device: String,
-    pub hwaddr: String,
-    pub kernelpath: String,
-    pub pci_bus_id: String,
-    pub device_id: String,
-}
-
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The device, as the configuration writes it.
-    pub asked: DeviceKeys,
     /// The link; `None` if only the device is named.
     pub selector: Option<Selector>,
     /// The device on the PCI bus.
@@ -116,18 +103,6 @@ struct Keys {
     _prev_result: BTreeMap<String, IgnoredAny>,
 }
 
-impl Keys {
-    fn device_keys(&self) -> DeviceKeys {
-        DeviceKeys {
-            device: self.device.clone(),
-            hwaddr: self.hwaddr.clone(),
-            kernelpath: self.kernelpath.clone(),
-            pci_bus_id: self.pci_bus_id.clone(),
-            device_id: self.runtime_config.device_id.clone(),
-        }
-    }
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RuntimeKeys {
@@ -151,7 +126,6 @@ impl Config {
     /// Reads and checks every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
-        let asked = keys.device_keys();
         let id = |key, id: String| (!id.is_empty()).then(|| DeviceId::parse(key, id)).transpose();
         let pci = id("pciBusID", keys.pci_bus_id)?;
         let device_id = id("deviceID", keys.runtime_config.device_id)?;
@@ -159,7 +133,7 @@ impl Config {
         if selector.is_none() && pci.is_none() && device_id.is_none() {
             return Err(ConfigError::NoDevice.into());
         }
-        Ok(Self { asked, selector, pci, device_id, dpdk: keys.dpdk_mode, ipam: keys.ipam.plugin(), dns: keys.dns })
+        Ok(Self { selector, pci, device_id, dpdk: keys.dpdk_mode, ipam: keys.ipam.plugin(), dns: keys.dns })
     }
 }
 

@@ -20,9 +20,8 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     let config = Config::load(request);
     let has_link = has_loan(&at, &mut removal) || !is_without_link(&config, &mut removal);
-    let asked = config.as_ref().ok().map(|config| &config.asked);
     ipam::del_with(request, &mut removal, |removal| {
-        let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref(), asked };
+        let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref() };
         if has_link { removal.attempt(|host| give_back(&borrower, host)) } else { Some(()) }
     });
     removal.finish()

@@ -11,7 +11,6 @@ use cni_plugin::attachment_record::is_entered_by_another;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::json_record::JsonRecord as _;
 
-use crate::config::DeviceKeys;
 use crate::find::find_lost;
 use crate::link_to_return::{LinkToReturn, find_verdict};
 use crate::moved_link::{MovedLink, takes_ports};
@@ -40,8 +39,6 @@ pub struct ReturnRequest<'a> {
     pub netns: Option<&'a str>,
     /// The link's name on the host in the configuration.
     pub configured: Option<&'a str>,
-    /// The keys that name the device; `None` if they are unreadable.
-    pub asked: Option<&'a DeviceKeys>,
 }
 
 /// Moves the link back, if there is one. A link that was deleted with its namespace, or moved back already, is success.
@@ -49,7 +46,7 @@ pub struct ReturnRequest<'a> {
 /// # Errors
 /// If the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
 pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<(), Error> {
-    let recorded = find_record(borrower, host)?;
+    let recorded = MovedLink::read(&borrower.at, host)?;
     let mut found = match find_inside(borrower, recorded.as_ref(), host)? {
         Some(found) => Some(found),
         None => find_on_host(borrower, recorded.as_ref(), host)?,
@@ -67,23 +64,6 @@ pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<()
         Some(loan) => host.apply(&MovedLink::remove(&loan.attachment()?)).map(|_| ()),
         None => Ok(()),
     }
-}
-
-/// Finds the record of the attachment, also under a former network name.
-fn find_record(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<Option<MovedLink>, Error> {
-    if let Some(loan) = MovedLink::read(&borrower.at, host)? {
-        return Ok(Some(loan));
-    }
-    let Some(loan) = MovedLink::of_other_network(&borrower.at, host)? else { return Ok(None) };
-    let MovedLink { network, name, ifname, .. } = &loan;
-    if borrower.asked == Some(&loan.asked) {
-        log::warn!("{name} was moved by network {network:?}: it is given back, since the configuration names it");
-        return Ok(Some(loan));
-    }
-    if find_inside(borrower, Some(&loan), host)?.is_some() {
-        log::warn!("{ifname} stays in the container: it is {name}, which DEL of network {network:?} gives back");
-    }
-    Ok(None)
 }
 
 /// Moves a link to the host, under its recorded name. A link that the container may have made itself is not set up, and gets

@@ -12,7 +12,6 @@ use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord;
 use serde::{Deserialize, Serialize};
 
-use crate::config::DeviceKeys;
 use crate::proof::LinkIdentity;
 
 /// A link that an attachment has from the host.
@@ -40,8 +39,6 @@ pub struct MovedLink {
     pub index: u32,
     /// What distinguishes it from links that the container makes; `None` in records of earlier releases.
     pub evidence: Option<LinkIdentity>,
-    /// The keys that named it in the configuration of ADD.
-    pub asked: DeviceKeys,
 }
 
 impl JsonRecord for MovedLink {
@@ -114,12 +111,6 @@ impl MovedLink {
         let mut former = same.map(|(_, loan)| loan.attachment()).collect::<Result<Vec<_>, _>>()?;
         former.retain(|other| other != at);
         Ok(former)
-    }
-
-    /// The link that another network has moved into the same container under this name.
-    pub fn of_other_network(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let is_there = |loan: &Self| loan.container == at.container.as_str() && loan.ifname == at.ifname.as_str();
-        Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_there))
     }
 
     /// The record of a link of the host whose attachment has lost its namespace.

@@ -12,7 +12,6 @@ use cni_interface::tables;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
-use cni_plugin::attachment_record::is_of_another_network;
 use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
@@ -37,14 +36,7 @@ fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Resul
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
     let record = record::earlier(at, host)?;
-    let mut found = host.link(Ns::Container, &at.ifname)?;
-    if record.is_none()
-        && let Some(link) = &found
-        && is_of_another_network(at, link, host)?
-    {
-        found = None;
-    }
-    let link = found.map(|link| link.index);
+    let link = host.link(Ns::Container, &at.ifname)?.map(|link| link.index);
     let mut removal = Removal::new(host);
     if let (Some(record), Some(link)) = (&record, link) {
         restore(record, link).iter().for_each(|step| removal.step(step));

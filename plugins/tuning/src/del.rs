@@ -9,7 +9,6 @@ use cni_core::request::Request;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
-use cni_plugin::attachment_record::is_of_another_network;
 use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
@@ -70,13 +69,6 @@ fn restore(
         && !changes.are_here(host)?
     {
         return Ok(Restored::All);
-    }
-    if changes.is_none()
-        && let Some(link) = host.link(Ns::Container, &at.ifname)?
-        && is_of_another_network(at, &link, host)?
-    {
-        log::info!("{} belongs to another network of the container, and stays as it is", at.ifname);
-        return Ok(Restored::NotAll);
     }
     let interface = restore_interface(&at.ifname, file, host)?;
     let parameters = changes.map_or(Ok(Restored::All), |changes| restore_parameters(at, changes, host))?;

@@ -9,7 +9,6 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkSetting, Ns, Step, SysctlNeed};
 use cni_model::routing::MAIN_TABLE;
-use cni_plugin::attachment_record::is_of_another_network;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::removal::Removal;
 
@@ -29,13 +28,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
-    let at = request.attachment()?;
-    let ifname = at.ifname.clone();
-    if let Some(link) = host.link(Ns::Container, &ifname)?
-        && is_of_another_network(&at, &link, host)?
-    {
-        return Ok(());
-    }
+    let ifname = request.attachment()?.ifname;
     match (vrf_of(&ifname, host)?, named) {
         (Some(vrf), _) => take_out(&ifname, &vrf, host),
         // A killed ADD may have left the VRF without the interface.

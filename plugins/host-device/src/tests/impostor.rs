@@ -163,22 +163,3 @@ fn a_link_whose_record_proves_nothing_comes_back_down() {
     let link = on_host(&mut host, "ens1").expect("back");
     assert_eq!((link.up, link.master, link.alias.as_deref()), (false, None, Some("uplink")));
 }
-
-/// The network has got another name since ADD.
-#[test]
-fn a_link_goes_back_by_another_network_that_names_the_same_device() {
-    for (keys, back) in [(ADDRESSED, true), (r#""device":"ens2""#, false), (r#""x":1"#, false)] {
-        let mut host = machine();
-        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
-        let renamed = caller(keys).with_config(&caller(keys).config.replace(r#""n1""#, r#""n2""#));
-        for _ in 0..2 {
-            renamed.del(&HostDevice, &mut host).expect("DEL");
-        }
-        assert_eq!(on_host(&mut host, "ens1").is_some(), back, "{keys}");
-        let has_record = host.state().iter().any(|line| line.starts_with("record"));
-        assert_eq!(has_record, !back, "{keys}: {:?}", host.state());
-        caller(PLAIN).del(&HostDevice, &mut host).expect("DEL under the old name");
-        let link = on_host(&mut host, "ens1").expect("back");
-        assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
-    }
-}

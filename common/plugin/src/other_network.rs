@@ -1,0 +1,156 @@
+//! DEL where another network, or another project, has the interface of this name in the container.
+//!
+//! Either the network was renamed after ADD: DEL removes what ADD has made under the former name. Or ADD was refused, perhaps since the name
+//! is taken, and the runtime calls DEL after it: DEL removes nothing. So a refused ADD leaves a mark, if something has the name.
+//!
+//! The mark is removed by the next ADD, by a DEL once nothing has the name, by the DEL of the attachment that has it, by GC, and by
+//! any DEL of an interface once the namespace has ended.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, NetworkName};
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_model::plan::{Ns, Step};
+use cni_model::record::RecordKind;
+use serde::{Deserialize, Serialize};
+
+use crate::attachment_record::{AttachmentRecord, is_of_another_network};
+use crate::host::Host;
+use crate::json_record::JsonRecord;
+use crate::namespace::{Life, RecordedNamespace};
+use crate::share::Share;
+
+/// The mark of a refused ADD.
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    network: String,
+    container: String,
+    ifname: String,
+    /// The plugin that has refused. Those before it in the list have made something.
+    plugin: String,
+    /// The index of the interface that had the name.
+    interface: Option<u32>,
+    /// The container's namespace.
+    namespace: Option<String>,
+}
+
+impl JsonRecord for Refusal {
+    const KIND: RecordKind = RecordKind::new("refused");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
+    }
+}
+
+/// Marks a refused ADD, if something has the interface's name. An attachment with an interface needs no mark: its DEL is to remove that.
+pub fn mark(
+    plugin: &str,
+    request: &Request,
+    namespace: Option<&RecordedNamespace>,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    let at = request.attachment()?;
+    let own = AttachmentRecord::read(&at, host.records())?;
+    let interface = index_of_name(&at, request, host)?;
+    if own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
+        || interface.is_none() && records_of_name(&at, host)?.is_empty()
+    {
+        return Ok(());
+    }
+    let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
+    let (plugin, namespace) = (plugin.to_owned(), namespace.map(ToString::to_string));
+    let refusal = Refusal { network, container, ifname, plugin, interface, namespace };
+    host.apply(&refusal.write(&at)).map(drop)
+}
+
+/// The attachments under former names of the network: there is no record of this one, but of the same interface of the same container, in
+/// the namespace that DEL names. If it names none that exists, there must be only one.
+pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<Vec<Attachment>, Error> {
+    let at = request.attachment()?;
+    if share == Share::Nothing
+        || AttachmentRecord::read(&at, host.records())?.is_some()
+        || is_refused(plugin, share, request, host)?
+    {
+        return Ok(Vec::new());
+    }
+    let mut found = records_of_name(&at, host)?;
+    found.retain(|one| share != Share::Interface || one.maker == plugin);
+    if request.netns().is_some_and(|path| host.enter(path).is_ok()) {
+        let here = host.namespaces().identity(Ns::Container)?;
+        found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
+    } else if found.len() > 1 {
+        found.clear();
+    }
+    Ok(found.into_iter().map(|one| one.at).collect())
+}
+
+/// Whether DEL of a plugin has nothing to remove: its ADD was refused, or the interface of which it would restore properties belongs to
+/// another network.
+pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
+    if share == Share::Nothing || is_refused(plugin, share, request, host)? {
+        return Ok(share != Share::Nothing);
+    }
+    let at = request.attachment()?;
+    match request.netns().filter(|_| share == Share::Properties).map(|path| host.enter(path)) {
+        Some(Ok(())) => match host.link(Ns::Container, &at.ifname)? {
+            Some(link) => is_of_another_network(&at, &link, host),
+            None => Ok(false),
+        },
+        Some(Err(_)) | None => Ok(false),
+    }
+}
+
+/// Whether a DEL follows a refused ADD: what had the name then still has it. Removes an outdated mark.
+fn is_refused(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
+    let at = request.attachment()?;
+    let Some(refusal) = Refusal::read(&at, host)? else { return Ok(false) };
+    if refusal.plugin != plugin && (share == Share::Interface || AttachmentRecord::find(&at, host).is_some()) {
+        return Ok(false);
+    }
+    let is_same = refusal.interface.is_some() && index_of_name(&at, request, host)? == refusal.interface;
+    let is_refused = is_same || !records_of_name(&at, host)?.is_empty();
+    if is_refused {
+        log::info!("ADD of {} to {} was refused, so DEL removes nothing", at.container, at.network);
+    } else {
+        forget(&at, host)?;
+    }
+    Ok(is_refused)
+}
+
+/// Removes the mark of an attachment.
+pub fn forget(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    if Refusal::read(at, host)?.is_some() { host.apply(&Refusal::remove(at)).map(drop) } else { Ok(()) }
+}
+
+/// Removes the marks that the end of an attachment makes useless, and those of namespaces that have ended.
+pub fn forget_useless(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    for (key, refusal) in Refusal::all(host)? {
+        let is_of_name = [&refusal.container, &refusal.ifname] == [at.container.as_str(), at.ifname.as_str()];
+        let namespace = refusal.namespace.as_deref().and_then(RecordedNamespace::parse);
+        if is_of_name || namespace.is_some_and(|namespace| namespace.life(None, host) == Life::Dead) {
+            host.apply(&Step::RemoveRecord { key })?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the marks of attachments to a network that are not valid, for GC.
+pub fn forget_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let marks = Refusal::invalid(network, valid, host)?;
+    marks.into_iter().try_for_each(|(key, _)| host.apply(&Step::RemoveRecord { key }).map(drop))
+}
+
+/// The records of other networks of the same interface of the same container.
+fn records_of_name(at: &Attachment, host: &mut dyn Host) -> Result<Vec<AttachmentRecord>, Error> {
+    let mut found = AttachmentRecord::all_but([at], host.records())?;
+    found.retain(|one| one.at.container == at.container && one.at.ifname == at.ifname);
+    Ok(found)
+}
+
+/// The index of the interface that has the attachment's name in the container.
+fn index_of_name(at: &Attachment, request: &Request, host: &mut dyn Host) -> Result<Option<u32>, Error> {
+    match request.netns().map(|path| host.enter(path)) {
+        Some(Ok(())) => Ok(host.link(Ns::Container, &at.ifname)?.map(|link| link.index)),
+        Some(Err(_)) | None => Ok(None),
+    }
+}

@@ -13,7 +13,7 @@ use cni_model::netns::NetnsError;
 use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step, temporary_name};
 use cni_plugin::abandoned::LENDER;
-use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_network};
+use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_attachment};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
@@ -45,7 +45,7 @@ pub enum NamespaceVeth {
     /// No interface has the name, or another program made it, or it was made for another attachment.
     #[default]
     None,
-    /// An end of a veth that [`LinkOwner::Unlabelled`] describes, by its index: made by the reference plugins, or by the container itself.
+    /// An end of a veth that [`LinkOwner::Unlabelled`] describes, by its index: made by the reference plugins.
     Unlabelled(u32),
     /// The attachment's own; the host's end has this name.
     Own(IfName),
@@ -71,23 +71,27 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
 /// The alias at the host's end, which the container cannot change, names the owner of the interface. If it names no
 /// attachment, the result of ADD may identify the interface.
 fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceVeth, Error> {
-    let port = veth::host_end(link, host)?;
-    let owner = port.as_ref().map_or(LinkOwner::Unlabelled, |port| LinkOwner::of(port, at));
-    Ok(match (owner, port) {
-        (LinkOwner::This, Some(port)) => NamespaceVeth::Own(IfName::parse(&port.name)?),
-        (LinkOwner::Unlabelled, port)
-            if veth::is_veth(link)
-                && port.as_ref().is_none_or(|port| may_be_host_end(port, request))
-                && may_be_in_result(link, request, at, host)? =>
+    let Some(port) = veth::host_end(link, host)? else { return Ok(NamespaceVeth::None) };
+    Ok(match LinkOwner::of(&port, at) {
+        LinkOwner::This => NamespaceVeth::Own(IfName::parse(&port.name)?),
+        LinkOwner::Unlabelled
+            if may_be_host_end(&port, request)
+                && may_be_in_result(link, request, at, host)?
+                && !is_of_another_attachment(at, link, host)? =>
         {
             NamespaceVeth::Unlabelled(link.index)
         }
-        (LinkOwner::This | LinkOwner::Another | LinkOwner::Unlabelled, _) => NamespaceVeth::None,
+        LinkOwner::Another | LinkOwner::Unlabelled => NamespaceVeth::None,
     })
 }
 
-/// Whether a veth of the host may be the one in the result of ADD: the result names it, or nothing on the host.
+/// Whether a veth of the host may be the one in the result of ADD: the reference gives such names, and the result names it, or nothing on
+/// the host. Other projects give other names.
 fn may_be_host_end(port: &Link, request: &Request) -> bool {
+    let digits = port.name.strip_prefix("veth").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    if digits.is_none_or(|digits| IfName::host_veth(digits).as_str() != port.name) {
+        return false;
+    }
     let result = request.prev_result().ok().flatten().unwrap_or_default();
     let mut on_host = result.interfaces.iter().filter(|one| one.sandbox.is_empty()).peekable();
     on_host.peek().is_none() || on_host.any(|one| one.name == port.name)
@@ -216,7 +220,7 @@ fn remove_reached_child(
         Ok(is_kind
             && match recorded {
                 Some(own) => own.may_be(link),
-                None => may_be_in_result(link, request, &at, host)? && !is_of_another_network(&at, link, host)?,
+                None => may_be_in_result(link, request, &at, host)? && !is_of_another_attachment(&at, link, host)?,
             })
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));

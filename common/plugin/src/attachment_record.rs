@@ -192,20 +192,17 @@ pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
     Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
 }
 
-/// Whether a link of the entered namespace is another network's: the interface of the same container under the same name, according to
-/// its record. A DEL without a record of the link leaves it alone: the runtime also calls one after an ADD that was refused because the
-/// name is taken.
+/// Whether a link of the entered namespace is recorded as another attachment's, such as that of another network to the same container. A
+/// DEL without a record of the link leaves it alone.
 ///
 /// # Errors
-/// When records cannot be read: the link may be the other network's then.
-pub fn is_of_another_network(at: &Attachment, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+/// When records cannot be read: the link may be the other attachment's then.
+pub fn is_of_another_attachment(at: &Attachment, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
     let has_link = |one: &AttachmentRecord| one.link.as_ref().is_some_and(|recorded| recorded.may_be(link));
     if AttachmentRecord::find(at, host).as_ref().is_some_and(has_link) {
         return Ok(false);
     }
-    let others = AttachmentRecord::all_but([at], host.records())?;
-    let has_name = |one: &AttachmentRecord| one.at.container == at.container && one.at.ifname == at.ifname;
-    for other in others.iter().filter(|one| has_name(one) && has_link(one)) {
+    for other in AttachmentRecord::all_but([at], host.records())?.iter().filter(|one| has_link(one)) {
         if other.namespace.is_entered(host)? {
             return Ok(true);
         }

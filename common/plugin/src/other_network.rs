@@ -14,7 +14,7 @@ use cni_model::plan::{Ns, Step};
 use cni_model::record::RecordKind;
 use serde::{Deserialize, Serialize};
 
-use crate::attachment_record::{AttachmentRecord, is_of_another_network};
+use crate::attachment_record::{AttachmentRecord, is_of_another_attachment};
 use crate::host::Host;
 use crate::json_record::JsonRecord;
 use crate::namespace::{Life, RecordedNamespace};
@@ -93,7 +93,7 @@ pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Hos
     let at = request.attachment()?;
     match request.netns().filter(|_| share == Share::Properties).map(|path| host.enter(path)) {
         Some(Ok(())) => match host.link(Ns::Container, &at.ifname)? {
-            Some(link) => is_of_another_network(&at, &link, host),
+            Some(link) => is_of_another_attachment(&at, &link, host),
             None => Ok(false),
         },
         Some(Err(_)) | None => Ok(false),

@@ -8,6 +8,7 @@ mod check;
 mod cnitool;
 mod del;
 mod differential;
+mod foreign;
 mod gc;
 mod harness;
 mod lost_namespace;

@@ -5,9 +5,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;
-use cni_conformance::{
-    Attachment, Container, Flavour, PortMapping, Runtime, Sandbox, Spelling, State, flannel, state,
-};
+use cni_conformance::{Attachment, Container, Flavour, PortMapping, Runtime, Sandbox, Spelling, State, flannel, state};
 use serde_json::{Value, json};
 
 /// What changes with each ADD and belongs to no container: where the next address is looked for, the age of the index of leases, and
@@ -135,7 +133,8 @@ impl RenamedHost {
         lines.retain(|line| !CHANGING.iter().any(|changing| line.contains(changing)));
         let host = ["tc qdisc show", "ip -o link show type veth"];
         let inside = ["tc qdisc show", "ip -o link show", "ip rule show", "ip -6 rule show"];
-        let outputs = host.iter().map(|line| self.sandbox.sh(line)).chain(inside.iter().map(|line| self.container.sh(line)));
+        let outputs =
+            host.iter().map(|line| self.sandbox.sh(line)).chain(inside.iter().map(|line| self.container.sh(line)));
         lines.extend(outputs.flat_map(|output| output.lines().map(str::to_owned).collect::<Vec<_>>()));
         lines
     }
@@ -162,7 +161,9 @@ fn rows() -> impl Iterator<Item = (&'static str, List)> {
 #[test]
 fn del_under_the_new_name_removes_what_add_made_under_the_former() {
     let ways = [("with prevResult", true), ("without", false)];
-    let rows = ways.into_iter().flat_map(|(way, has_result)| rows().map(move |(name, list)| (format!("{name}, {way}"), (list, has_result))));
+    let rows = ways
+        .into_iter()
+        .flat_map(|(way, has_result)| rows().map(move |(name, list)| (format!("{name}, {way}"), (list, has_result))));
     for_each(rows, |(list, has_result)| {
         let mut host = RenamedHost::new(list);
         let before = host.state();

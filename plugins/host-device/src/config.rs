@@ -8,8 +8,8 @@ use cni_core::mac::{Mac, MacError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::IpamKey;
-use serde::de::IgnoredAny;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]

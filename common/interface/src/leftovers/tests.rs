@@ -20,15 +20,20 @@ fn host_with(eth0: Option<&str>, eth1: Option<&str>) -> FakeHost {
     host.enter(NETNS).expect("entered");
     for (name, cidr, alias) in [("eth0", "10.1.2.5/24", eth0), ("eth1", "10.1.3.5/24", eth1)] {
         let at = attachment("c1", name);
-        let veth = NewVeth::choose(&at, None, &mut host).expect("chosen");
-        let mut plan = Plan::default();
-        veth.plan(&mut plan, &at, None);
-        plan.steps().iter().for_each(|(_, step)| drop(host.apply(step).expect("made")));
-        host.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = alias.map(str::to_owned));
+        add_veth(&at, alias, &mut host);
         let cidr = cidr.parse().expect("CIDR");
         host.add_address(Ns::Container, name, Address { cidr, tentative: false, dad_failed: false });
     }
     host
+}
+
+/// Makes the interface of an attachment, whose end on the host has this alias.
+fn add_veth(at: &Attachment, alias: Option<&str>, host: &mut FakeHost) {
+    let veth = NewVeth::choose(at, None, host).expect("chosen");
+    let mut plan = Plan::default();
+    veth.plan(&mut plan, at, None);
+    plan.steps().iter().for_each(|(_, step)| drop(host.apply(step).expect("made")));
+    host.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = alias.map(str::to_owned));
 }
 
 fn host() -> FakeHost {
@@ -160,8 +165,9 @@ fn the_links_of_a_network_that_no_valid_attachment_has_are_stale() {
 fn host_with_link(netns: &str, kind: &str, mac: &str, addresses: &[&str]) -> FakeHost {
     let mut host = FakeHost::new().with_container(netns, FakeContainer::Present(None));
     host.enter(netns).expect("entered");
+    add_veth(&attachment("c1", "eth0"), None, &mut host);
     let (kind, mac) = (Some(kind.to_owned()), Some(mac.parse().expect("MAC")));
-    host.add_link(Ns::Container, Link { kind, mac, ..link("eth0", None) });
+    host.change_link(Ns::Container, "eth0", |link| (link.kind, link.mac) = (kind, mac));
     for address in addresses {
         let cidr = address.parse().expect("CIDR");
         host.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });

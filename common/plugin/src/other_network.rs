@@ -10,11 +10,12 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_model::link::Link;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::RecordKind;
 use serde::{Deserialize, Serialize};
 
-use crate::attachment_record::{AttachmentRecord, is_of_another_attachment};
+use crate::attachment_record::{AttachmentRecord, is_of_another, is_of_another_attachment};
 use crate::host::Host;
 use crate::json_record::JsonRecord;
 use crate::namespace::{Life, RecordedNamespace};
@@ -51,7 +52,7 @@ pub fn mark(
 ) -> Result<(), Error> {
     let at = request.attachment()?;
     let own = AttachmentRecord::read(&at, host.records())?;
-    let interface = index_of_name(&at, request, host)?;
+    let interface = link_of_name(&at, request, host)?.map(|link| link.index);
     if own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
         || interface.is_none() && records_of_name(&at, host)?.is_empty()
     {
@@ -75,7 +76,7 @@ pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host
     }
     let mut found = records_of_name(&at, host)?;
     found.retain(|one| share != Share::Interface || one.maker == plugin);
-    if request.netns().is_some_and(|path| host.enter(path).is_ok()) {
+    if request.netns().is_some_and(|path| host.enter(path).is_ok()) && !is_of_another(&at, host)? {
         let here = host.namespaces().identity(Ns::Container)?;
         found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
     } else if found.len() > 1 {
@@ -91,13 +92,11 @@ pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Hos
         return Ok(share != Share::Nothing);
     }
     let at = request.attachment()?;
-    match request.netns().filter(|_| share == Share::Properties).map(|path| host.enter(path)) {
-        Some(Ok(())) => match host.link(Ns::Container, &at.ifname)? {
-            Some(link) => is_of_another_attachment(&at, &link, host),
-            None => Ok(false),
-        },
-        Some(Err(_)) | None => Ok(false),
+    if share != Share::Properties || AttachmentRecord::find(&at, host).is_some_and(|own| own.link.is_some()) {
+        return Ok(false);
     }
+    let link = link_of_name(&at, request, host)?;
+    link.map_or(Ok(false), |link| is_of_another_attachment(&at, &link, host))
 }
 
 /// Whether a DEL follows a refused ADD: what had the name then still has it. Removes an outdated mark.
@@ -107,8 +106,9 @@ fn is_refused(plugin: &str, share: Share, request: &Request, host: &mut dyn Host
     if refusal.plugin != plugin && (share == Share::Interface || AttachmentRecord::find(&at, host).is_some()) {
         return Ok(false);
     }
-    let is_same = refusal.interface.is_some() && index_of_name(&at, request, host)? == refusal.interface;
-    let is_refused = is_same || !records_of_name(&at, host)?.is_empty();
+    let link = link_of_name(&at, request, host)?;
+    let is_refused = link.is_some_and(|link| Some(link.index) == refusal.interface)
+        || records_of_name(&at, host)?.iter().any(|other| other.life(host) != Life::Dead);
     if is_refused {
         log::info!("ADD of {} to {} was refused, so DEL removes nothing", at.container, at.network);
     } else {
@@ -147,10 +147,10 @@ fn records_of_name(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Attachmen
     Ok(found)
 }
 
-/// The index of the interface that has the attachment's name in the container.
-fn index_of_name(at: &Attachment, request: &Request, host: &mut dyn Host) -> Result<Option<u32>, Error> {
+/// The interface that has the attachment's name in the container.
+fn link_of_name(at: &Attachment, request: &Request, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     match request.netns().map(|path| host.enter(path)) {
-        Some(Ok(())) => Ok(host.link(Ns::Container, &at.ifname)?.map(|link| link.index)),
+        Some(Ok(())) => host.link(Ns::Container, &at.ifname),
         Some(Err(_)) | None => Ok(None),
     }
 }

@@ -200,11 +200,11 @@ fn answer(
             refuse_own_netns(&request, host.as_mut())?;
             let at = request.attachment()?;
             exclusion::begin_add(plugin.share(), &at, host.as_mut());
-            other_network::forget(&at, host.as_mut())?;
+            or_warn(other_network::forget(&at, host.as_mut()));
             add(plugin, &request, host.as_mut(), process)
         }
         Command::Del => {
-            for former in other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut())? {
+            for former in or_warn(other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut())) {
                 log::info!("{} has no record of {}, but {} has", request.network, former.container, former.network);
                 let request = request.with_network(&former.network)?;
                 delete(plugin, &request, process.host(&request)?.as_mut())?;
@@ -253,12 +253,15 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
         }
         Err(error) => {
             let (error, is_undone) = journal.undo_all(error);
-            if let Err(failed) = leave_trace(plugin, request, namespace, is_undone, host) {
-                log::warn!("the refused ADD is not recorded: {}", failed.in_full());
-            }
+            or_warn(leave_trace(plugin, request, namespace, is_undone, host));
             Err(error)
         }
     }
+}
+
+/// Logs a failure: what is known of other networks only keeps DEL from what is theirs.
+fn or_warn<T: Default>(done: Result<T, Error>) -> T {
+    done.inspect_err(|error| log::warn!("records of networks are left out: {}", error.in_full())).unwrap_or_default()
 }
 
 /// Leaves what the DEL after a failed ADD must know: that everything was undone, or that something may be left.
@@ -332,14 +335,14 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     let (share, at) = (plugin.share(), request.attachment()?);
     let lost = share != Share::Nothing && leads_to_another(request, &at, host)?;
     let request = if lost { &request.without_netns() } else { request };
-    if other_network::has_all(plugin.kind(), share, request, host)? {
+    if or_warn(other_network::has_all(plugin.kind(), share, request, host)) {
         return Ok(());
     }
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
     if attachment_record::end_del(plugin.kind(), share, &at, host)? {
-        other_network::forget_useless(&at, host)?;
+        or_warn(other_network::forget_useless(&at, host));
     }
     Ok(())
 }
@@ -378,7 +381,7 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
-    other_network::forget_invalid(&request.network, valid, host)?;
+    or_warn(other_network::forget_invalid(&request.network, valid, host));
     attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 

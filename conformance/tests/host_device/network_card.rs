@@ -56,7 +56,7 @@ impl CardHost {
     fn end(&self, container: &Container) {
         container.remove();
         let started = Instant::now();
-        while !self.first(&["ip", "-o", "link"]).contains(MAC) {
+        while !self.first(&["ip", "-o", "link"]).contains(" net1: ") {
             assert!(started.elapsed() < Duration::from_secs(20), "the card does not come back");
             thread::sleep(Duration::from_millis(50));
         }
@@ -65,7 +65,8 @@ impl CardHost {
     #[track_caller]
     fn card_is_as_before(&self) {
         let shown = self.first(&["ip", "link", "show", "dev", "eth0"]);
-        assert!(shown.contains(MAC) && shown.contains("alias uplink") && shown.contains(",UP"), "{shown}");
+        let is_as_before = [MAC, "alias uplink", ",UP", "mtu 1500"].iter().all(|text| shown.contains(text));
+        assert!(is_as_before, "{shown}");
     }
 }
 
@@ -80,6 +81,41 @@ fn a_card_whose_namespace_ended_gets_its_name_back() {
             host.del(&attachment);
             host.card_is_as_before();
         }
+    });
+}
+
+/// As tuning does, whose DEL cannot restore them once the namespace has ended.
+#[test]
+fn a_card_gets_the_address_and_the_mtu_back_that_the_container_has_changed() {
+    on_a_kernel_with(Feature::Hardware, || {
+        for is_ended in [false, true] {
+            let host = CardHost::new(json!({"device": "eth0"}));
+            let (container, attachment) = host.add("id1");
+            container.ip(&["link set net1 down", "link set net1 address 02:00:00:00:00:77 mtu 1400"]);
+            if is_ended {
+                host.end(&container);
+            }
+            host.del(&attachment);
+            host.card_is_as_before();
+        }
+    });
+}
+
+/// A bond gives its ports its address, and back their own when they leave.
+#[test]
+fn the_port_of_a_bond_gets_its_own_address_back() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let host = CardHost::new(json!({"device": "eth0"}));
+        host.first(&["ip", "link", "add", "bond7", "address", "02:00:00:00:00:b0", "type", "bond"]);
+        host.first(&["ip", "link", "set", "eth0", "down"]);
+        host.first(&["ip", "link", "set", "eth0", "master", "bond7"]);
+        let (container, attachment) = host.add("id1");
+        host.end(&container);
+        host.del(&attachment);
+        assert!(host.first(&["ip", "link", "show", "dev", "eth0"]).contains("master bond7"));
+        host.first(&["ip", "link", "del", "bond7"]);
+        host.first(&["ip", "link", "set", "eth0", "up"]);
+        host.card_is_as_before();
     });
 }
 

@@ -75,12 +75,17 @@ fn take(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut Journal<'
     let former = loan.former_borrowers(at, journal.host())?;
     journal.apply(&plan(found, &loan, master.as_ref(), (at, &former))?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
-    if inside.index != loan.index {
-        let mut plan = Plan::default();
-        plan.owned(MovedLink { index: inside.index, ..loan }.write(at));
-        journal.apply(&plan)?;
+    let mut moved = MovedLink { index: inside.index, ..loan.clone() };
+    if found.earlier.is_none() {
+        // A bond gives its ports its own address and MTU.
+        let MovedLink { mac, mtu, .. } = MovedLink::of(&inside, None);
+        (moved.mac, moved.mtu) = (mac, mtu);
     }
-    Ok(())
+    let mut plan = Plan::default();
+    if moved != loan {
+        plan.owned(moved.write(at));
+    }
+    journal.apply(&plan)
 }
 
 /// The record comes first: an ADD may be killed at any time. Those of former borrowers go, so that their DEL does not take the
@@ -102,6 +107,7 @@ fn plan(
     if master.is_some() {
         plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::NoMaster));
     }
+    loan.settings_back(&found.link).for_each(|setting| plan.owned(Step::set_link(Ns::Host, &name, setting)));
     let (index, name) = (found.link.index, found.link.name.clone());
     let (alias, new_name) = (loan.name.clone(), at.ifname.clone());
     plan.owned(Step::MoveLink(LinkMove { from: Ns::Host, index, name, to: Ns::Container, new_name, alias }));

@@ -71,7 +71,7 @@ pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<()
 fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut dyn Host) -> Result<(), Error> {
     let own = IfName::parse(&loan.name)?;
     let (alias, new_name) = (loan.alias.clone().unwrap_or_default(), own.clone());
-    let moved = LinkMove { from: ns, index: link.index, name: link.name, to: Ns::Host, new_name, alias };
+    let moved = LinkMove { from: ns, index: link.index, name: link.name.clone(), to: Ns::Host, new_name, alias };
     let way_back = host.apply(&Step::MoveLink(moved))?;
     if verdict != Proof::Proven {
         let place = loan.master.map_or_else(String::new, |master| format!(" and not in {master}"));
@@ -82,6 +82,7 @@ fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut
         way_back.map(|step| host.apply(&step)).transpose()?;
         return Err(ReplacedLink { name: loan.name, ns }.into());
     }
+    set_back(&loan, &link, &own, host);
     let mut plan = Plan::default();
     settle(&mut plan, &own, host_master(&loan, host)?.as_ref(), loan.up);
     host.carry_out(&plan)
@@ -103,6 +104,7 @@ fn restore(loan: &MovedLink, host: &mut dyn Host) -> Result<(), Error> {
     if find_verdict(Ns::Host, &link, loan, host)? != Proof::Proven {
         return Ok(());
     }
+    set_back(loan, &link, &own, host);
     let master = if link.master.is_none() { host_master(loan, host)? } else { None };
     let mut plan = Plan::default();
     settle(&mut plan, &own, master.as_ref(), loan.up && !link.up);
@@ -217,6 +219,16 @@ fn find_on_host(
 fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
     Ok(host.link(Ns::Host, &name)?.filter(takes_ports).map(|_| name))
+}
+
+/// Gives a link of the host its MTU and its address of before. Not every driver allows that, and the link is of use all the same.
+fn set_back(loan: &MovedLink, now: &Link, own: &IfName, host: &mut dyn Host) {
+    for setting in loan.settings_back(now) {
+        let step = Step::set_link(Ns::Host, own, setting);
+        if let Err(error) = host.apply(&step) {
+            log::warn!("could not be set back: {step}: {}", error.in_full());
+        }
+    }
 }
 
 /// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.

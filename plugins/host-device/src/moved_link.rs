@@ -6,7 +6,7 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_model::link::Link;
-use cni_model::plan::Ns;
+use cni_model::plan::{LinkSetting, Ns};
 use cni_model::record::RecordKind;
 use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord;
@@ -35,6 +35,8 @@ pub struct MovedLink {
     pub kind: Option<String>,
     /// Its link-layer address on the host.
     pub mac: Option<String>,
+    /// Its MTU on the host; `None` in records of earlier releases.
+    pub mtu: Option<u32>,
     /// Its index in the container, which cannot be changed.
     pub index: u32,
     /// What distinguishes it from links that the container makes; `None` in records of earlier releases.
@@ -57,6 +59,7 @@ impl MovedLink {
             alias: link.alias.clone(),
             up: link.up,
             master: master.map(ToString::to_string),
+            mtu: Some(link.mtu),
             ..Self::known_by(link)
         }
     }
@@ -89,6 +92,14 @@ impl MovedLink {
     pub fn is(&self, link: &Link) -> bool {
         let has_mac = || self.mac.is_some() && link.mac.as_ref().map(ToString::to_string) == self.mac;
         link.kind == self.kind && (link.alias.as_deref() == Some(self.name.as_str()) || has_mac())
+    }
+
+    /// The settings that give the link, as it is now, its MTU and its address of before. The container may have changed them.
+    pub fn settings_back(&self, now: &Link) -> impl Iterator<Item = LinkSetting> + use<> {
+        let mtu = self.mtu.filter(|mtu| *mtu != now.mtu);
+        let mac = self.mac.as_ref().filter(|_| self.mtu.is_some()).and_then(|mac| mac.parse().ok());
+        let mac = mac.filter(|mac| now.mac.as_ref() != Some(mac));
+        mtu.map(LinkSetting::Mtu).into_iter().chain(mac.map(LinkSetting::Mac))
     }
 
     /// Whether the kernel moves it back when its namespace ends. The kernel deletes links that have a kind.

@@ -151,6 +151,31 @@ fn hardware_whose_namespace_has_ended_gets_its_name_back() {
     }
 }
 
+/// As tuning does, whose DEL cannot restore them once the namespace has ended.
+#[test]
+fn a_card_gets_the_address_and_the_mtu_back_that_the_container_has_changed() {
+    for (is_ended, has_successor) in [(false, false), (true, false), (true, true)] {
+        let mut host = machine_with_card();
+        let before = on_host(&mut host, "ens1").expect("the card");
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        on_container(&mut host);
+        let other = Some("02:00:00:00:00:77".parse().expect("a MAC"));
+        host.change_link(Ns::Container, "eth0", |link| (link.mac, link.mtu) = (other, 1400));
+        if is_ended {
+            host.set_container(NETNS, FakeContainer::Gone);
+        }
+        let mut last = caller(PLAIN);
+        if has_successor {
+            host.set_container(SECOND, FakeContainer::Present(None));
+            last = Caller { netns: SECOND.to_owned(), container: "c2".to_owned(), ..last };
+            last.add(&HostDevice, &mut host).expect("ADD of the next container");
+        }
+        last.del(&HostDevice, &mut host).expect("DEL");
+        let back = on_host(&mut host, "ens1").expect("back");
+        assert_eq!((back.mac, back.mtu, back.up), (before.mac, before.mtu, true), "{is_ended} {has_successor}");
+    }
+}
+
 /// The kernel needs a moment to end a namespace.
 #[test]
 fn hardware_that_is_nowhere_yet_is_found_by_the_next_add() {

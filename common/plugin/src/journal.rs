@@ -82,13 +82,7 @@ impl<'a> Journal<'a> {
     ///
     /// As long as a link or its address cannot be taken away, no delegated plugin is called: another container would get
     /// the address. If it stays, the delegated plugins are left to DEL.
-    pub fn rollback(self, error: Error) -> Error {
-        self.undo_all(error).0
-    }
-
-    /// The same, and whether everything was undone.
-    pub fn undo_all(mut self, mut error: Error) -> (Error, bool) {
-        let mut is_complete = true;
+    pub fn rollback(mut self, mut error: Error) -> Error {
         // Whether a link of this attachment may still have an address.
         let (mut is_held, mut waiting) = (false, Vec::new());
         while let Some(undo) = self.undo.pop() {
@@ -105,19 +99,14 @@ impl<'a> Journal<'a> {
             } else if frees_one {
                 is_held |= undone.is_err();
             }
-            is_complete &= undone.is_ok();
             error = noted(error, undone);
         }
         if is_held && !waiting.is_empty() {
-            let note = "the addresses stay reserved until DEL, since the interface may still have them";
-            return (error.with_note(note.to_owned()), false);
+            return error.with_note(
+                "the addresses stay reserved until DEL, since the interface may still have them".to_owned(),
+            );
         }
-        for delegate in waiting {
-            let undone = self.carry_out(delegate);
-            is_complete &= undone.is_ok();
-            error = noted(error, undone);
-        }
-        (error, is_complete)
+        waiting.into_iter().fold(error, |error, delegate| noted(error, self.carry_out(delegate)))
     }
 
     fn carry_out(&mut self, undo: UndoAction) -> Result<(), Error> {

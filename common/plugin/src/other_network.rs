@@ -43,16 +43,19 @@ impl JsonRecord for Refusal {
     }
 }
 
-/// Marks a refused ADD, if something has the interface's name. An attachment with an interface needs no mark: its DEL is to remove that.
+/// Marks a refused ADD, if another network has the interface's name, or anybody for a plugin that makes interfaces. An attachment with an
+/// interface needs no mark: its DEL is to remove that.
 pub fn mark(
     plugin: &str,
+    share: Share,
     request: &Request,
     namespace: Option<&RecordedNamespace>,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
     let at = request.attachment()?;
     let own = AttachmentRecord::read(&at, host.records())?;
-    let interface = link_of_name(&at, request, host)?.map(|link| link.index);
+    let link = if share == Share::Interface { link_of_name(&at, request, host)? } else { None };
+    let interface = link.map(|link| link.index);
     if own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
         || interface.is_none() && records_of_name(&at, host)?.is_empty()
     {

@@ -252,7 +252,10 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
             Ok(())
         }
         Err(error) => {
-            let (error, is_undone) = journal.undo_all(error);
+            let reason = error.in_full();
+            let error = journal.rollback(error);
+            // What could not be undone is noted in the error.
+            let is_undone = error.in_full() == reason;
             or_warn(leave_trace(plugin, request, namespace, is_undone, host));
             Err(error)
         }
@@ -275,7 +278,7 @@ fn leave_trace(
     let (at, share, maker) = (request.attachment()?, plugin.share(), plugin.kind().to_owned());
     match namespace {
         _ if share == Share::Nothing => Ok(()),
-        namespace if is_undone => other_network::mark(&maker, request, namespace.as_ref(), host),
+        namespace if is_undone => other_network::mark(&maker, share, request, namespace.as_ref(), host),
         Some(namespace) if share == Share::Interface && AttachmentRecord::find(&at, host).is_none() => {
             host.apply(&AttachmentRecord { at, maker, namespace, link: None, is_again: false }.write()).map(drop)
         }

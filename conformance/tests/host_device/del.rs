@@ -160,3 +160,19 @@ fn gc_releases_what_no_valid_attachment_has() {
     host.runtime().gc(&[]).expect_success();
     host.is_as_before(&before, &[]);
 }
+
+/// The runtime has lost the namespace, and calls ADD with a new one, for another device. The reference forgets the first.
+#[test]
+fn an_add_in_a_new_namespace_takes_no_second_interface_while_the_first_is_away() {
+    let mut host = host(by_name());
+    let before = host.state();
+    let (_container, attachment) = host.add("id1");
+    let new = host.sandbox.container("new");
+    host.list["plugins"][0]["device"] = json!("far");
+    let words = format!("ens1 is still in {}, where an earlier ADD of this container has moved it", attachment.netns);
+    let mut again = attachment.clone().netns(new.path());
+    host.runtime().add(&mut again).expect_error("host-device", 11, &words);
+    assert!(has(host.sandbox.host(), "far"));
+    host.del(&attachment);
+    host.is_as_before(&before, &[]);
+}

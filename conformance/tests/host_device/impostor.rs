@@ -136,25 +136,6 @@ fn an_interface_of_another_kind_comes_back_up_only_if_it_is_proven() {
     });
 }
 
-/// The reference moves back any interface of this name, even another network's.
-#[test]
-fn an_interface_goes_back_by_a_network_of_another_name_that_names_it() {
-    for_each([("the same device", ("ens1", true)), ("another device", ("far", false))], |(device, back)| {
-        let mut host = host(by_name());
-        let before = host.state();
-        let (container, attachment) = host.add("id1");
-        let old = host.list.clone();
-        host.list["name"] = json!("net2");
-        host.list["plugins"][0]["device"] = json!(device);
-        let says_what = if back { "ens1 was moved by network \"net1\"" } else { "eth0 stays in the container" };
-        says(&host.runtime().del(&attachment), says_what);
-        assert_eq!(has(&container, "eth0"), !back);
-        host.list = old;
-        host.del(&attachment);
-        host.is_as_before(&before, &[]);
-    });
-}
-
 /// Both ends of a pair are moved to containers. When the first is moved back, the other end is in another namespace than before.
 #[test]
 fn both_ends_of_a_pair_come_back() {

@@ -9,11 +9,15 @@ use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::{described, layer_two};
 use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::namespace::Life;
 
 use crate::config::Config;
-use crate::find::FoundLink;
+use crate::find::{FindError, FoundLink};
+use crate::give_back::{ReturnRequest, give_back};
 use crate::moved_link::{MovedLink, master_of};
 use crate::proof::LinkIdentity;
 use crate::{devices, find};
@@ -37,6 +41,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     naming::refuse_pattern(MAKING, &at.ifname)?;
     naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
+    return_earlier(&found, &at, journal.host())?;
     take(&found, &at, netns, journal)?;
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = &network {
@@ -64,6 +69,17 @@ fn ask_for_addresses(
 fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interface) -> CniResult {
     let reported = network.map_or_else(|| layer_two(&config.dns), |network| network.result);
     CniResult { interfaces: vec![interface], ..reported }
+}
+
+/// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced.
+fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let Some(loan) = MovedLink::read(at, host)?.filter(|loan| !loan.is(&found.link)) else { return Ok(()) };
+    if AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) != Life::Dead)
+        && host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()
+    {
+        return Err(FindError::StillAway { name: loan.name, netns: loan.netns }.into());
+    }
+    give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.

@@ -21,6 +21,9 @@ pub enum FindError {
     /// Several links have the address, as ports of a bond and links on top of another have.
     #[error("failed to find host device: {} interfaces have the address {mac}", names.len())]
     SeveralMacs { mac: Mac, names: Vec<String> },
+    /// The container has another link, in a namespace that lives.
+    #[error("{name} is still in {netns}, where an earlier ADD of this container has moved it")]
+    StillAway { name: String, netns: String },
 }
 
 impl Failure for FindError {
@@ -28,6 +31,7 @@ impl Failure for FindError {
         match self {
             Self::NoLink { .. } | Self::NoMac { .. } => Code::InvalidConfig,
             Self::SeveralMacs { .. } => Code::InvalidConfig,
+            Self::StillAway { .. } => Code::TryAgain,
         }
     }
 
@@ -36,6 +40,7 @@ impl Failure for FindError {
             Self::NoLink { name } => format!("the host has no interface {name:?}"),
             Self::NoMac { mac } => format!("no interface of the host has hwaddr {mac}"),
             Self::SeveralMacs { names, .. } => format!("name one of them by device: {}", names.join(", ")),
+            Self::StillAway { .. } => "DEL moves it back to the host".to_owned(),
         }
     }
 }

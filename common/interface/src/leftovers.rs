@@ -19,7 +19,7 @@ use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::moved_on::ExpectedLink;
+use crate::moved_on::{ExpectedLink, LinkNotFound};
 use crate::{verify, veth};
 
 /// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
@@ -75,7 +75,8 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
     Ok(match LinkOwner::of(&port, at) {
         LinkOwner::This => NamespaceVeth::Own(IfName::parse(&port.name)?),
         LinkOwner::Unlabelled
-            if may_be_host_end(&port, request)
+            if has_reference_name(&port)
+                && may_be_host_end(&port, request)
                 && may_be_in_result(link, request, at, host)?
                 && !is_of_another_attachment(at, link, host)? =>
         {
@@ -85,13 +86,14 @@ fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -
     })
 }
 
-/// Whether a veth of the host may be the one in the result of ADD: the reference gives such names, and the result names it, or nothing on
-/// the host. Other projects give other names.
-fn may_be_host_end(port: &Link, request: &Request) -> bool {
+/// Whether a veth of the host has a name as the reference and these plugins give. Other projects give other names.
+fn has_reference_name(port: &Link) -> bool {
     let digits = port.name.strip_prefix("veth").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    if digits.is_none_or(|digits| IfName::host_veth(digits).as_str() != port.name) {
-        return false;
-    }
+    digits.is_some_and(|digits| IfName::host_veth(digits).as_str() == port.name)
+}
+
+/// Whether a veth of the host may be the one in the result of ADD: the result names it, or nothing on the host.
+fn may_be_host_end(port: &Link, request: &Request) -> bool {
     let result = request.prev_result().ok().flatten().unwrap_or_default();
     let mut on_host = result.interfaces.iter().filter(|one| one.sandbox.is_empty()).peekable();
     on_host.peek().is_none() || on_host.any(|one| one.name == port.name)
@@ -324,8 +326,10 @@ fn remove_unrecorded(
     host: &mut dyn Host,
 ) -> Result<(), Error> {
     let AttachmentRecord { at, maker, namespace, .. } = record;
-    if maker == LENDER || record.life(host) != Life::Alive {
-        return Ok(());
+    match record.life(host) {
+        Life::Alive if maker != LENDER => {}
+        Life::Unknown(gaps) if maker != LENDER => return Err(LinkNotFound { at: at.clone(), gaps }.into()),
+        Life::Alive | Life::Dead | Life::Unknown(_) => return Ok(()),
     }
     let names = [at.ifname.clone(), temporary_name(&at.ifname)];
     let mut found = host.namespaces().numbered_links(number)?.unwrap_or_default();
@@ -341,9 +345,18 @@ fn remove_unrecorded(
     let is_anothers = |link: &Link| others.iter().any(|other| may_have(other, link));
     let mut removal = Removal::new(host);
     for link in found.iter().filter(|link| !is_anothers(link)) {
-        removal.step(&Step::RemoveNumberedLink { number, index: link.index });
+        if kind != "veth" || removal.attempt(|host| has_host_end(link, at, host)) == Some(true) {
+            removal.step(&Step::RemoveNumberedLink { number, index: link.index });
+        }
     }
     removal.finish()
+}
+
+/// Whether the other end of a container's veth is on the host, and may be the attachment's.
+fn has_host_end(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let port = link.peer.map_or(Ok(None), |peer| host.link_by_index(Ns::Host, peer))?;
+    let leads_back = |port: &Link| veth::is_veth(port) && port.peer == Some(link.index) && has_reference_name(port);
+    Ok(port.is_some_and(|port| leads_back(&port) && LinkOwner::of(&port, at) != LinkOwner::Another))
 }
 
 fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {
@@ -391,8 +404,25 @@ fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IfName>, Error> 
     Ok(own)
 }
 
+/// Removes the veths that attachments to the request's network have, but for the valid ones: by their aliases, and those of killed ADDs by
+/// the records. Returns the attachments that may still have one; `None` if they are unknown.
+pub fn remove_invalid_veths(
+    request: &Request,
+    valid: &ValidAttachments,
+    removal: &mut Removal<'_>,
+) -> Option<Vec<Attachment>> {
+    let stale = removal.attempt(|host| {
+        let mut removal = Removal::new(host);
+        for link in removal.attempt(|host| stale_links(&request.network, valid, host)).unwrap_or_default() {
+            removal.attempt(|host| host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? }));
+        }
+        removal.finish()
+    });
+    remove_invalid_children("veth", request, valid, removal).filter(|_| stale.is_some())
+}
+
 /// The links on the host whose alias names an attachment of the network that is not valid.
-pub fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
+fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
     let kept: Vec<Attachment> = valid.of_network(network).collect();
     let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
     links.retain(|link| link.alias.as_ref().is_some_and(|alias| alias::is_stale(alias, network, &kept)));

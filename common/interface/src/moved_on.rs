@@ -33,9 +33,11 @@ const LESSOR: &str = "host-local";
 /// A link that may be in a namespace which was not searched.
 #[derive(Debug, thiserror::Error)]
 #[error("the interface {} of {} may be in a network namespace that cannot be searched", at.ifname, at.container)]
-struct LinkNotFound {
-    at: Attachment,
-    gaps: String,
+pub struct LinkNotFound {
+    /// The attachment.
+    pub at: Attachment,
+    /// Why it cannot be searched.
+    pub gaps: String,
 }
 
 impl Failure for LinkNotFound {

@@ -7,15 +7,14 @@
 //! any DEL of an interface once the namespace has ended.
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, NetworkName};
+use cni_core::names::Attachment;
 use cni_core::request::Request;
-use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::RecordKind;
 use serde::{Deserialize, Serialize};
 
-use crate::attachment_record::{AttachmentRecord, is_of_another, is_of_another_attachment};
+use crate::attachment_record::{AttachmentRecord, is_of_another_attachment};
 use crate::host::Host;
 use crate::json_record::JsonRecord;
 use crate::namespace::{Life, RecordedNamespace};
@@ -29,6 +28,8 @@ struct Refusal {
     ifname: String,
     /// The plugin that has refused. Those before it in the list have made something.
     plugin: String,
+    /// Whether everything was undone. Otherwise DEL removes what is found under the network's own name.
+    is_undone: bool,
     /// The index of the interface that had the name.
     interface: Option<u32>,
     /// The container's namespace.
@@ -46,53 +47,54 @@ impl JsonRecord for Refusal {
 /// Marks a refused ADD, if another network has the interface's name, or anybody for a plugin that makes interfaces. An attachment with an
 /// interface needs no mark: its DEL is to remove that.
 pub fn mark(
-    plugin: &str,
-    share: Share,
+    (plugin, share): (&str, Share),
     request: &Request,
     namespace: Option<&RecordedNamespace>,
+    is_undone: bool,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
     let at = request.attachment()?;
-    let own = AttachmentRecord::read(&at, host.records())?;
     let link = if share == Share::Interface { link_of_name(&at, request, host)? } else { None };
-    let interface = link.map(|link| link.index);
-    if own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
-        || interface.is_none() && records_of_name(&at, host)?.is_empty()
+    let own = AttachmentRecord::read(&at, host.records())?;
+    if share == Share::Nothing
+        || own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
+        || link.is_none() && records_of_name(&at, host)?.is_empty()
     {
         return Ok(());
     }
     let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
     let (plugin, namespace) = (plugin.to_owned(), namespace.map(ToString::to_string));
-    let refusal = Refusal { network, container, ifname, plugin, interface, namespace };
+    let interface = link.map(|link| link.index);
+    let refusal = Refusal { network, container, ifname, plugin, is_undone, interface, namespace };
     host.apply(&refusal.write(&at)).map(drop)
 }
 
 /// The attachments under former names of the network: there is no record of this one, but of the same interface of the same container, in
-/// the namespace that DEL names. If it names none that exists, there must be only one.
+/// the namespace that DEL names, or in one that has ended.
 pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<Vec<Attachment>, Error> {
     let at = request.attachment()?;
     if share == Share::Nothing
         || AttachmentRecord::read(&at, host.records())?.is_some()
-        || is_refused(plugin, share, request, host)?
+        || refusal(plugin, share, request, host)?.is_some()
     {
         return Ok(Vec::new());
     }
+    let is_reached = request.netns().is_some_and(|path| host.enter(path).is_ok());
+    let here = if is_reached { host.namespaces().identity(Ns::Container)? } else { None };
     let mut found = records_of_name(&at, host)?;
     found.retain(|one| share != Share::Interface || one.maker == plugin);
-    if request.netns().is_some_and(|path| host.enter(path).is_ok()) && !is_of_another(&at, host)? {
-        let here = host.namespaces().identity(Ns::Container)?;
-        found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
-    } else if found.len() > 1 {
-        found.clear();
-    }
+    found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
     Ok(found.into_iter().map(|one| one.at).collect())
 }
 
 /// Whether DEL of a plugin has nothing to remove: its ADD was refused, or the interface of which it would restore properties belongs to
 /// another network.
 pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
-    if share == Share::Nothing || is_refused(plugin, share, request, host)? {
-        return Ok(share != Share::Nothing);
+    if share == Share::Nothing {
+        return Ok(false);
+    }
+    if let Some(refusal) = refusal(plugin, share, request, host)? {
+        return Ok(refusal.is_undone);
     }
     let at = request.attachment()?;
     if share != Share::Properties || AttachmentRecord::find(&at, host).is_some_and(|own| own.link.is_some()) {
@@ -102,22 +104,21 @@ pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Hos
     link.map_or(Ok(false), |link| is_of_another_attachment(&at, &link, host))
 }
 
-/// Whether a DEL follows a refused ADD: what had the name then still has it. Removes an outdated mark.
-fn is_refused(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
+/// The mark of a refused ADD, while what had the name then still has it. Removes an outdated one.
+fn refusal(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<Option<Refusal>, Error> {
     let at = request.attachment()?;
-    let Some(refusal) = Refusal::read(&at, host)? else { return Ok(false) };
+    let Some(refusal) = Refusal::read(&at, host)? else { return Ok(None) };
     if refusal.plugin != plugin && (share == Share::Interface || AttachmentRecord::find(&at, host).is_some()) {
-        return Ok(false);
+        return Ok(None);
     }
     let link = link_of_name(&at, request, host)?;
-    let is_refused = link.is_some_and(|link| Some(link.index) == refusal.interface)
-        || records_of_name(&at, host)?.iter().any(|other| other.life(host) != Life::Dead);
-    if is_refused {
-        log::info!("ADD of {} to {} was refused, so DEL removes nothing", at.container, at.network);
-    } else {
-        forget(&at, host)?;
+    if link.is_some_and(|link| Some(link.index) == refusal.interface)
+        || records_of_name(&at, host)?.iter().any(|other| other.life(host) != Life::Dead)
+    {
+        log::info!("ADD of {} to {} was refused, so DEL leaves alone what is not its own", at.container, at.network);
+        return Ok(Some(refusal));
     }
-    Ok(is_refused)
+    forget(&at, host).map(|()| None)
 }
 
 /// Removes the mark of an attachment.
@@ -125,22 +126,15 @@ pub fn forget(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     if Refusal::read(at, host)?.is_some() { host.apply(&Refusal::remove(at)).map(drop) } else { Ok(()) }
 }
 
-/// Removes the marks that the end of an attachment makes useless, and those of namespaces that have ended.
-pub fn forget_useless(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+/// Removes the marks of useless attachments, such as after their end, and those of namespaces that have ended.
+pub fn sweep(is_useless: impl Fn([&str; 3]) -> bool, host: &mut dyn Host) -> Result<(), Error> {
     for (key, refusal) in Refusal::all(host)? {
-        let is_of_name = [&refusal.container, &refusal.ifname] == [at.container.as_str(), at.ifname.as_str()];
         let namespace = refusal.namespace.as_deref().and_then(RecordedNamespace::parse);
-        if is_of_name || namespace.is_some_and(|namespace| namespace.life(None, host) == Life::Dead) {
+        if is_useless(refusal.names()) || namespace.is_some_and(|namespace| namespace.life(None, host) == Life::Dead) {
             host.apply(&Step::RemoveRecord { key })?;
         }
     }
     Ok(())
-}
-
-/// Removes the marks of attachments to a network that are not valid, for GC.
-pub fn forget_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let marks = Refusal::invalid(network, valid, host)?;
-    marks.into_iter().try_for_each(|(key, _)| host.apply(&Step::RemoveRecord { key }).map(drop))
 }
 
 /// The records of other networks of the same interface of the same container.

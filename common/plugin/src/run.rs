@@ -256,7 +256,8 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
             let error = journal.rollback(error);
             // What could not be undone is noted in the error.
             let is_undone = error.in_full() == reason;
-            or_warn(leave_trace(plugin, request, namespace, is_undone, host));
+            let of = (plugin.kind(), plugin.share());
+            or_warn(other_network::mark(of, request, namespace.as_ref(), is_undone, host));
             Err(error)
         }
     }
@@ -265,25 +266,6 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
 /// Logs a failure: what is known of other networks only keeps DEL from what is theirs.
 fn or_warn<T: Default>(done: Result<T, Error>) -> T {
     done.inspect_err(|error| log::warn!("records of networks are left out: {}", error.in_full())).unwrap_or_default()
-}
-
-/// Leaves what the DEL after a failed ADD must know: that everything was undone, or that something may be left.
-fn leave_trace(
-    plugin: &dyn Plugin,
-    request: &Request,
-    namespace: Option<RecordedNamespace>,
-    is_undone: bool,
-    host: &mut dyn Host,
-) -> Result<(), Error> {
-    let (at, share, maker) = (request.attachment()?, plugin.share(), plugin.kind().to_owned());
-    match namespace {
-        _ if share == Share::Nothing => Ok(()),
-        namespace if is_undone => other_network::mark(&maker, share, request, namespace.as_ref(), host),
-        Some(namespace) if share == Share::Interface && AttachmentRecord::find(&at, host).is_none() => {
-            host.apply(&AttachmentRecord { at, maker, namespace, link: None, is_again: false }.write()).map(drop)
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 /// Gives the namespace its number (`nsid`, ip-netns(8)), and returns it to be recorded. This comes before the interface: when a
@@ -345,7 +327,9 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
     if attachment_record::end_del(plugin.kind(), share, &at, host)? {
-        or_warn(other_network::forget_useless(&at, host));
+        let is_useless =
+            |[_, container, ifname]: [&str; 3]| [container, ifname] == [at.container.as_str(), at.ifname.as_str()];
+        or_warn(other_network::sweep(is_useless, host));
     }
     Ok(())
 }
@@ -384,7 +368,9 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
-    or_warn(other_network::forget_invalid(&request.network, valid, host));
+    let network = request.network.as_str();
+    let is_useless = |[of, container, ifname]: [&str; 3]| of == network && !valid.contains(container, Some(ifname));
+    or_warn(other_network::sweep(is_useless, host));
     attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 

@@ -1,5 +1,7 @@
 use super::*;
+use cni_core::json::Json;
 use cni_model::link::Address;
+use cni_model::netns::NamespaceNumber;
 use cni_model::plan::Plan;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_testkit::{FakeContainer, FakeHost};
@@ -119,6 +121,47 @@ fn a_namespace_that_is_gone_is_no_failure_and_one_that_is_closed_is() {
     host.set_container(NETNS, FakeContainer::Closed);
     assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect_err("closed").code().number(), 8);
     assert_eq!(remove_child("macvlan", &request(NETNS), &mut host).expect_err("closed").code().number(), 8);
+}
+
+/// ADD was killed before it gave the host's end its alias, and recorded the link. The address must not be given to another container while
+/// the link may be there.
+#[test]
+fn gc_removes_the_veth_of_a_killed_add_unless_it_may_be_anothers() {
+    let unsearchable = "c1 may be in a network namespace that cannot be searched";
+    for (port, alias, number, kept, error) in [
+        (None, None, true, false, ""),
+        (None, Some("cni:net2:c1:eth0"), true, true, ""),
+        (Some("cali0123456789a"), None, true, true, ""),
+        (None, None, false, true, unsearchable),
+    ] {
+        let mut host = host_with(alias, Some("cni:net1:c1:eth1"));
+        host.set_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
+        host.enter(NETNS).expect("entered");
+        let (at, maker) = (attachment("c1", "eth0"), "bridge".to_owned());
+        let mut namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+        if !number {
+            namespace.number = namespace.number.map(|number| NamespaceNumber { is_unique: false, ..number });
+            namespace.identity = "boot:2".to_owned();
+        }
+        host.apply(&AttachmentRecord { at, maker, namespace, link: None, is_again: false }.write()).expect("recorded");
+        let ends = host.links(Ns::Host, LinkQuery::Kind("veth")).expect("asked");
+        let end = ends.iter().find(|end| end.alias.as_deref() == alias).expect("the host's end").name.clone();
+        port.into_iter().for_each(|port| host.change_link(Ns::Host, &end, |link| link.name = port.to_owned()));
+        let valid = r#"{"cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth1"}]}"#;
+        let valid =
+            ValidAttachments::parse(&Json::parse(valid.as_bytes()).expect("JSON")).expect("read").expect("a list");
+        let mut removal = Removal::new(&mut host);
+        let left = remove_invalid_veths(&request(NETNS), &valid, &mut removal).expect("known");
+        let failed = removal.finish().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(failed.ends_with(error) && failed.is_empty() == error.is_empty(), "{failed}");
+        assert_eq!(left.len(), usize::from(!error.is_empty()), "{port:?} {alias:?}");
+        host.enter(NETNS).expect("entered");
+        assert_eq!(
+            ["eth0", "eth1"].map(|name| has(&mut host, Ns::Container, name)),
+            [kept, true],
+            "{port:?} {alias:?}"
+        );
+    }
 }
 
 fn has(host: &mut dyn Host, ns: Ns, name: &str) -> bool {

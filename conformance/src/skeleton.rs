@@ -184,10 +184,11 @@ pub fn filter(admin_chain: &str) -> [String; 4] {
     ]
 }
 
-/// Whether a file is a lock in the plugins' own folder, or that folder. Nothing else may be there.
+/// Whether a file is a lock in the plugins' own folder, or the mark of a refused ADD, which stays while another interface has the name, or a
+/// folder of these. Nothing else may be there.
 fn is_lock_or_its_folder(file: &str) -> bool {
     let (path, about) = file.split_once(' ').expect("a file has a mode");
-    let is_folder = path.is_empty() && about.starts_with("40");
+    let is_folder = path.matches('/').count() < 2 && about.starts_with("40");
     let is_lock = path.ends_with(".lock") && about.starts_with("100");
-    is_folder || is_lock
+    is_folder || is_lock || path.contains("/refused")
 }

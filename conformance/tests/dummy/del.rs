@@ -1,6 +1,7 @@
 //! DEL leaves nothing, whatever was lost; GC and STATUS call the IPAM plugin.
 
 use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
 use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, injection};
 use serde_json::json;
@@ -22,6 +23,22 @@ fn del_releases_the_addresses_whatever_was_lost() {
                 assert_eq!(leases(), [""; 0]);
             }
         });
+    });
+}
+
+/// The network was renamed, or its ADD was refused.
+#[test]
+fn del_of_another_network_removes_the_link_unless_its_add_was_refused() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        let sandbox = Sandbox::new();
+        let (container, attachment) = attach(&sandbox, &network(), "c1");
+        let other = |name: &str| Runtime::new(&sandbox, with(&network(), &json!({"name": name})));
+        assert!(!other("refused").add(&mut attachment.clone()).succeeded());
+        other("refused").del(&attachment.clone().without_result()).expect_success();
+        assert!(has_eth0(&container));
+        other("renamed").del(&attachment).expect_success();
+        assert!(!has_eth0(&container));
+        assert_eq!(leases(), [""; 0]);
     });
 }
 

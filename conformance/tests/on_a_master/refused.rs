@@ -167,3 +167,17 @@ fn the_del_after_a_refused_add_leaves_the_interface_of_another_network() {
         assert!(!has_eth0(&container));
     });
 }
+
+/// There was no other ADD: the network was renamed. The reference leaves the address reserved.
+#[test]
+fn del_under_the_new_name_of_a_network_removes_the_link_and_releases_its_address() {
+    on_kernels_with(KINDS, |kind| {
+        let machine = MasterHost::new(kind);
+        let list = machine.network(&json!({}));
+        let (container, attachment) = machine.attach(&list, "c1");
+        let renamed = with(&list, &json!({"name": "renamed"}));
+        machine.runtime(&renamed).del(&attachment.without_result()).expect_success();
+        assert!(!has_eth0(&container));
+        assert_eq!(machine.leases(), [""; 0]);
+    });
+}

@@ -134,6 +134,23 @@ fn del_brings_the_routes_back() {
     });
 }
 
+/// The network was renamed, or its ADD was refused.
+#[test]
+fn del_of_another_network_restores_the_interface_unless_its_add_was_refused() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = VrfHost::new();
+        let before = machine.state();
+        machine.succeeds(&[Add], "net1");
+        let unusable = json!({"name": "n2", "vrfname": "more-than-fifteen-letters"});
+        assert!(!machine.call(Add, "net1", &unusable).run().succeeded());
+        machine.call(Del, "net1", &unusable).run().expect_success();
+        assert!(machine.is_under("net1", "red"));
+        machine.call(Del, "net1", &json!({"name": "n3"})).run().expect_success();
+        assert_eq!(machine.state(), before);
+        assert_eq!(machine.routes("main"), MOVED);
+    });
+}
+
 #[test]
 fn the_vrf_goes_with_its_last_interface() {
     on_a_kernel_with(Feature::VrfLinks, || {

@@ -178,7 +178,8 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
     let record = AttachmentRecord::find(&at, host);
     let is_reached = is_reached(request, host)?;
     let mut removal = Removal::new(host);
-    let expected = removal.attempt(|host| expected_link(kind, record.as_ref(), request, host)).flatten();
+    let of_record = |record, host: &mut dyn Host| ExpectedLink::of(kind, record, request, host);
+    let expected = record.as_ref().and_then(|record| removal.attempt(|host| of_record(record, host)).flatten());
     let found = match &record {
         _ if is_reached => remove_reached_child(kind, request, (record.as_ref(), expected.as_ref()), &mut removal),
         Some(record) => removal.attempt(|host| remove_numbered_child(kind, record, expected.as_ref(), host)),
@@ -188,15 +189,6 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
         removal.attempt(|host| expected.remove_elsewhere(host));
     }
     removal.finish()
-}
-
-fn expected_link<'a>(
-    kind: &'static str,
-    record: Option<&'a AttachmentRecord>,
-    request: &'a Request,
-    host: &mut dyn Host,
-) -> Result<Option<ExpectedLink<'a>>, Error> {
-    record.map_or(Ok(None), |record| ExpectedLink::of(kind, record, request, host))
 }
 
 /// Where the link of a record was found.

@@ -21,6 +21,7 @@ use cni_core::names::{Attachment, NetworkName};
 use crate::host::Host;
 use crate::lock::LockName;
 use crate::namespace::{Life, RecordedNamespace};
+use crate::other_network;
 use crate::share::Share;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
@@ -32,11 +33,13 @@ const DELETING: RecordKind = RecordKind::new("deleting");
 /// The longest time from the first DEL of an attachment to its last.
 const LONGEST_DEL: Duration = Duration::from_secs(3600);
 
-/// Begins ADD: locks the attachment, and removes the mark of an earlier DEL.
+/// Begins ADD: locks the attachment, and removes the marks of an earlier DEL and an earlier ADD that was refused.
 pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share != Share::Nothing {
         lock(at, "ADD", host);
         or_warn(at, unmark(at, host));
+        let names = [at.network.as_str(), at.container.as_str(), at.ifname.as_str()];
+        or_warn(at, other_network::sweep(|marked| marked == names, host));
     }
 }
 

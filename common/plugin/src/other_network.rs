@@ -118,15 +118,10 @@ fn refusal(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -
         log::info!("ADD of {} to {} was refused, so DEL leaves alone what is not its own", at.container, at.network);
         return Ok(Some(refusal));
     }
-    forget(&at, host).map(|()| None)
+    host.apply(&Refusal::remove(&at)).map(|_| None)
 }
 
-/// Removes the mark of an attachment.
-pub fn forget(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    if Refusal::read(at, host)?.is_some() { host.apply(&Refusal::remove(at)).map(drop) } else { Ok(()) }
-}
-
-/// Removes the marks of useless attachments, such as after their end, and those of namespaces that have ended.
+/// Removes the marks of attachments, by their network, container and interface name, and those of namespaces that have ended.
 pub fn sweep(is_useless: impl Fn([&str; 3]) -> bool, host: &mut dyn Host) -> Result<(), Error> {
     for (key, refusal) in Refusal::all(host)? {
         let namespace = refusal.namespace.as_deref().and_then(RecordedNamespace::parse);

@@ -198,9 +198,7 @@ fn answer(
     match request.command {
         Command::Add => {
             refuse_own_netns(&request, host.as_mut())?;
-            let at = request.attachment()?;
-            exclusion::begin_add(plugin.share(), &at, host.as_mut());
-            or_warn(other_network::forget(&at, host.as_mut()));
+            exclusion::begin_add(plugin.share(), &request.attachment()?, host.as_mut());
             add(plugin, &request, host.as_mut(), process)
         }
         Command::Del => {
@@ -327,9 +325,7 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
     if attachment_record::end_del(plugin.kind(), share, &at, host)? {
-        let is_useless =
-            |[_, container, ifname]: [&str; 3]| [container, ifname] == [at.container.as_str(), at.ifname.as_str()];
-        or_warn(other_network::sweep(is_useless, host));
+        or_warn(other_network::sweep(|names| names[1..] == [at.container.as_str(), at.ifname.as_str()], host));
     }
     Ok(())
 }
@@ -368,9 +364,8 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
-    let network = request.network.as_str();
-    let is_useless = |[of, container, ifname]: [&str; 3]| of == network && !valid.contains(container, Some(ifname));
-    or_warn(other_network::sweep(is_useless, host));
+    let is_own = |network: &str| network == request.network.as_str();
+    or_warn(other_network::sweep(|names| is_own(names[0]) && !valid.contains(names[1], Some(names[2])), host));
     attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 

@@ -56,7 +56,7 @@ impl ForeignHost {
         ]);
         flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
         let container = sandbox.container("c1");
-        made.iter().for_each(|line| drop(sandbox.host().ip(&[line])));
+        sandbox.host().ip(made);
         sandbox.host().ip(&["link set made netns c1 name eth0"]);
         container.ip(&["addr add 192.0.2.7/24 dev eth0", "link set eth0 up"]);
         Self { sandbox, container }

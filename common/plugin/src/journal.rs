@@ -4,7 +4,7 @@
 //! details. Shared objects stay, since another container may use them already.
 
 use crate::host::Host;
-use cni_core::error::Error;
+use cni_core::error::{Code, Error};
 use cni_core::request::{Command, Request};
 use cni_model::plan::{Plan, Sharing, Step};
 
@@ -81,19 +81,30 @@ impl<'a> Journal<'a> {
     /// same message is not repeated: a delegate that cannot be started fails DEL as it failed ADD.
     ///
     /// As long as a link or its address cannot be taken away, no delegated plugin is called: another container would get
-    /// the address. If it stays, the delegated plugins are left to DEL.
+    /// the address. If it stays, the delegated plugins are left to DEL. A state file stays if the delegated plugin was called with DEL and
+    /// failed: it says how to call it again.
     pub fn rollback(mut self, mut error: Error) -> Error {
         // Whether a link of this attachment may still have an address.
         let (mut is_held, mut waiting) = (false, Vec::new());
+        let mut keeps_state = false;
         while let Some(undo) = self.undo.pop() {
             if is_held && matches!(undo, UndoAction::Delegate { .. }) {
                 waiting.push(undo);
                 continue;
             }
             let step = if let UndoAction::Step(step) = &undo { Some(step) } else { None };
+            if keeps_state && matches!(step, Some(Step::WriteStateFile { .. } | Step::RemoveStateFile { .. })) {
+                continue;
+            }
             let frees_all = step.is_some_and(Step::takes_link_away);
             let frees_one = step.is_some_and(Step::takes_address_away);
+            let is_delegate = step.is_none();
             let undone = self.carry_out(undo);
+            // A plugin that is missing was not called by ADD either.
+            let is_missing = |failed: &Error| {
+                failed.code().number() == Code::Program.number() && failed.to_string() == error.to_string()
+            };
+            keeps_state |= is_delegate && undone.as_ref().is_err_and(|failed| !is_missing(failed));
             if frees_all {
                 is_held = undone.is_err();
             } else if frees_one {

@@ -21,6 +21,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let call = request.with_config(composed.text().into_bytes())?;
     let at = request.attachment()?;
     let repeated = is_repeated(&config, &at, journal.host())?;
+    journal.host().enter(request.netns().unwrap_or_default())?;
     keep(&config, &at, &composed, journal)?;
     let answer = journal.host().delegate(&composed.plugin, Command::Add, Some(&call));
     if !repeated && (answer.is_ok() || !interface_exists(request, &at, journal.host())) {

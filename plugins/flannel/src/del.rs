@@ -10,7 +10,7 @@ use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, data_dir_for_del};
-use crate::delegate_config::DelegateConfig;
+use crate::delegate_config::{BRIDGE, DelegateConfig};
 use crate::lease::SubnetLease;
 use crate::state::{self, SavedState};
 
@@ -33,15 +33,20 @@ fn call(composed: &DelegateConfig, request: &Request, host: &mut dyn Host) -> Re
     host.delegate(&composed.plugin, Command::Del, Some(&call)).map(|_| ())
 }
 
-/// An invalid configuration has added nothing, since ADD refuses it. If both the lease and the addresses are unknown, a failure of the
-/// delegate is not reported: there may be nothing to remove, and the runtime would repeat DEL forever.
+/// An invalid configuration has added nothing, since ADD refuses it. If both the lease and the addresses are unknown, only bridge is
+/// called, which finds by names what it has made, and its failure is not reported: there may be nothing to remove, and the runtime would
+/// repeat DEL forever.
 fn del_without_state(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let Ok(config) = Config::load(request).inspect_err(|error| log::info!("nothing was added: {}", error.in_full()))
     else {
         return Ok(());
     };
     let lease = lease_or_result(&config, request, host);
-    let composed = match DelegateConfig::new(&config, &lease.clone().unwrap_or_default()) {
+    let composed = match DelegateConfig::new(&config, lease.as_ref()) {
+        Ok(composed) if lease.is_none() && composed.plugin != BRIDGE => {
+            log::info!("{} is not called: nothing is known of what it was called with", composed.plugin);
+            return Ok(());
+        }
         Ok(composed) => composed,
         Err(error) => {
             log::info!("nothing was added: {error}");

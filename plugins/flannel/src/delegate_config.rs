@@ -10,7 +10,7 @@ use crate::config::{Config, JsonObject};
 use crate::lease::SubnetLease;
 
 /// The default delegate.
-const BRIDGE: &str = "bridge";
+pub const BRIDGE: &str = "bridge";
 const HOST_LOCAL: &str = "host-local";
 
 /// The routes of `ipam` are invalid.
@@ -34,17 +34,20 @@ pub struct DelegateConfig {
 }
 
 impl DelegateConfig {
-    /// Composes the configuration.
+    /// Composes the configuration. Without a lease it lacks the keys that only a lease gives.
     ///
     /// # Errors
     /// `RoutesError`
-    pub fn new(config: &Config, lease: &SubnetLease) -> Result<Self, RoutesError> {
+    pub fn new<'a>(config: &Config, lease: impl Into<Option<&'a SubnetLease>>) -> Result<Self, RoutesError> {
+        let lease = lease.into();
         let mut members = config.delegate.clone();
         let text = |text: &str| Json::String(text.to_owned());
         members.insert("name".to_owned(), text(&config.network));
         members.entry("type".to_owned()).or_insert_with(|| text(BRIDGE));
-        members.entry("ipMasq".to_owned()).or_insert(Json::Bool(!lease.ip_masq));
-        members.entry("mtu".to_owned()).or_insert(Json::Integer(lease.mtu.into()));
+        if let Some(lease) = lease {
+            members.entry("ipMasq".to_owned()).or_insert(Json::Bool(!lease.ip_masq));
+            members.entry("mtu".to_owned()).or_insert(Json::Integer(lease.mtu.into()));
+        }
         if members.get("type") == Some(&text(BRIDGE)) {
             members.entry("isGateway".to_owned()).or_insert(Json::Bool(true));
         }
@@ -110,9 +113,10 @@ fn sorted(members: JsonObject) -> JsonObject {
     members.into_iter().map(sort).collect()
 }
 
-fn ipam(base: &JsonObject, lease: &SubnetLease) -> Result<Json, RoutesError> {
+fn ipam(base: &JsonObject, lease: Option<&SubnetLease>) -> Result<Json, RoutesError> {
     let mut ipam: JsonObject = base.iter().map(|(key, value)| (key.clone(), value.clone().sorted())).collect();
     ipam.entry("type".to_owned()).or_insert_with(|| Json::String(HOST_LOCAL.to_owned()));
+    let Some(lease) = lease else { return Ok(Json::Object(ipam.into_iter().collect())) };
     let own: Vec<Route> = base.get("routes").map_or(Ok(Vec::new()), Json::decode).map_err(RoutesError)?;
     let networks = lease.networks.iter().map(|network| object([("dst", cidr(*network))]));
     ipam.insert("routes".to_owned(), Json::Array(own.iter().map(route).chain(networks).collect()));

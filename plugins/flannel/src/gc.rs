@@ -28,8 +28,8 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
 
 fn call(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let lease = SubnetLease::load(&config.subnet_file, host).unwrap_or_default();
-    let mut composed = DelegateConfig::new(&config, &lease)?;
+    let lease = SubnetLease::load(&config.subnet_file, host).ok();
+    let mut composed = DelegateConfig::new(&config, lease.as_ref())?;
     for key in LISTS {
         if let Some(list) = request.config().get(key) {
             composed = composed.with(key, list.clone());

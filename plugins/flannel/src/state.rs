@@ -5,10 +5,10 @@
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, hash_hex};
-use cni_model::plan::Step;
+use cni_model::plan::{Ns, Step};
 use cni_model::state_file::{LONGEST_NAME, StateFile, StateFileError, StateFileReadError};
 use cni_plugin::attachment_record::AttachmentRecord;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 
 use crate::delegate_config::DelegateConfig;
 
@@ -55,7 +55,8 @@ pub fn find(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Sav
     }
 }
 
-/// The file that ADD writes: the container's, unless it belongs to another interface or another network.
+/// The file that ADD writes: the container's, unless it belongs to another interface or another network. The container's namespace is
+/// entered.
 ///
 /// # Errors
 /// When an existing file cannot be read.
@@ -66,10 +67,11 @@ pub fn file_to_write(directory: &str, at: &Attachment, host: &mut dyn Host) -> R
     }
     let is_free = match host.files().state_file(&shared) {
         Ok(None) => true,
-        Ok(Some(text)) => match DelegateConfig::parse(&text) {
-            Some(composed) => is_of(&composed, at) && has_add_record(at, host) && !is_anothers(directory, at, host)?,
-            None => !is_anothers(directory, at, host)?,
-        },
+        Ok(Some(text)) => {
+            DelegateConfig::parse(&text).is_none_or(|composed| is_of(&composed, at))
+                && !is_anothers(directory, at, host)?
+                && (has_add_record(at, host) || !has_unrecorded_interface(at, host)?)
+        }
         Err(StateFileReadError::Foreign(error)) => {
             log::warn!("{shared} is ignored: {}", error.in_full());
             false
@@ -131,7 +133,28 @@ fn read(file: &StateFile, host: &mut dyn Host) -> Result<Option<String>, Error> 
 
 /// Whether the container's file belongs to another interface: one that exists and has no file of its own.
 fn is_anothers(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let records = AttachmentRecord::all(host.records()).unwrap_or_else(|error| {
+    let is_other =
+        |other: &Attachment| (&other.network, &other.container) == (&at.network, &at.container) && other != at;
+    for record in records(at, host).into_iter().filter(|record| is_other(&record.at)) {
+        if read(&own_file(directory, &record.at)?, host)?.is_none() && record.has_interface(host)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the container has another interface that nothing is recorded of, such as one of the reference, whose file it may be. After a
+/// reboot it has none. The kernel makes some links in every namespace, which are down.
+fn has_unrecorded_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let mut known: Vec<String> = records(at, host).iter().map(|record| record.at.ifname.to_string()).collect();
+    known.extend(["lo".to_owned(), at.ifname.to_string()]);
+    let links = host.links(Ns::Container, LinkQuery::All)?;
+    Ok(links.iter().any(|link| link.up && !known.contains(&link.name)))
+}
+
+/// The records of the container's attachments.
+fn records(at: &Attachment, host: &mut dyn Host) -> Vec<AttachmentRecord> {
+    let mut records = AttachmentRecord::all(host.records()).unwrap_or_else(|error| {
         log::warn!(
             "the records of interfaces cannot be read, so those of {} are unknown: {}",
             at.container,
@@ -139,14 +162,8 @@ fn is_anothers(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<
         );
         Vec::new()
     });
-    let is_other =
-        |other: &Attachment| (&other.network, &other.container) == (&at.network, &at.container) && other != at;
-    for record in records.into_iter().filter(|record| is_other(&record.at)) {
-        if read(&own_file(directory, &record.at)?, host)?.is_none() && record.has_interface(host)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    records.retain(|record| record.at.container == at.container);
+    records
 }
 
 /// The file with the reference's name. An id that is too long for a file name is hashed: the reference fails.

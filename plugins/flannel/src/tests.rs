@@ -4,6 +4,8 @@ use super::*;
 use cni_core::error::Code;
 use cni_core::names::IfName;
 use cni_core::request::Command;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
@@ -81,6 +83,30 @@ fn a_delegate_that_fails_is_called_with_del_before_the_file_is_removed() {
     assert_eq!(host.delegated(), ["bridge ADD", "bridge DEL"]);
     assert_eq!(last_input(&host), format!("bridge DEL {COMPOSED}"));
     assert_eq!(files(&host), [""; 0]);
+}
+
+/// A plugin of others may fail ADD and DEL, and flanneld may have ended by the time of the next DEL.
+#[test]
+fn what_the_delegate_was_called_with_is_kept_until_a_del_succeeds() {
+    for is_bridge in [true, false] {
+        let caller = if is_bridge {
+            caller()
+        } else {
+            caller().with_config(&CONFIG.replace("isDefaultGateway", "x").replace("true", r#"1,"type":"foreign""#))
+        };
+        let mut host = machine().with_ipam("no result");
+        host.fail_delegate(Some(Command::Del));
+        caller.add(&Flannel, &mut host).expect_err("ADD and the DEL after it fail");
+        let given = last_input(&host).to_owned();
+        assert_eq!(files(&host), [FILE], "{given}");
+        set_lease(&mut host, None);
+        host.fail_delegate(None);
+        caller.del(&Flannel, &mut host).expect("DEL");
+        assert_eq!((last_input(&host), files(&host)), (given.as_str(), Vec::new()));
+        let calls = host.inputs().len();
+        caller.del(&Flannel, &mut host).expect("DEL again");
+        assert_eq!(host.inputs().len(), calls + usize::from(is_bridge), "others are not called with what is made up");
+    }
 }
 
 #[test]
@@ -171,7 +197,10 @@ fn without_file_and_lease_the_addresses_of_add_are_enough() {
     host.fail_delegate(Some(Command::Del));
     with_result().del(&Flannel, &mut host).expect_err("the delegate has failed");
     caller().del(&Flannel, &mut host).expect("nothing is known, so there may be nothing");
-    assert!(last_input(&host).contains(r#""ranges":[]"#), "{}", last_input(&host));
+    assert_eq!(
+        last_input(&host),
+        r#"bridge DEL {"cniVersion":"1.1.0","ipam":{"type":"host-local"},"isDefaultGateway":true,"isGateway":true,"name":"cbr0","type":"bridge"}"#
+    );
     let refused = caller().with_config(&CONFIG.replace(r#"{"isDefaultGateway":true}"#, r#"{"type":1}"#));
     let calls = host.inputs().len();
     refused.del(&Flannel, &mut host).expect("no ADD can have succeeded");
@@ -237,6 +266,25 @@ fn each_interface_of_a_container_has_its_own_file() {
     host.apply(&AttachmentRecord::remove(&second.attachment(&Flannel))).expect("as the skeleton does after DEL");
     caller().del(&Flannel, &mut host).expect("DEL");
     assert_eq!(files(&host), [""; 0]);
+}
+
+/// After a reboot, and after an ADD of the reference. The reference records nothing, but its interface is there.
+#[test]
+fn the_state_of_the_same_attachment_is_replaced_and_that_of_another_interface_stays() {
+    let old = COMPOSED.replace("10.42.1.0", "10.42.9.0");
+    for (present, up, is_replaced) in [("eth0", true, true), ("tunl0", false, true), ("eth9", true, false)] {
+        let mut host = machine();
+        host.state_files.insert(FILE.into(), old.clone());
+        host.enter("/run/netns/c1").expect("entered");
+        host.add_link(Ns::Container, Link { name: present.to_owned(), up, ..Link::default() });
+        caller().add(&Flannel, &mut host).expect("ADD");
+        let both = [FILE.to_owned(), format!("{FILE}@eth0")];
+        assert_eq!(files(&host), both[..if is_replaced { 1 } else { 2 }], "{present}");
+        caller().del(&Flannel, &mut host).expect("DEL");
+        assert_eq!(last_input(&host), format!("bridge DEL {COMPOSED}"), "{present}");
+        let left = host.state_files.values().collect::<Vec<_>>();
+        assert_eq!(left, if is_replaced { vec![] } else { vec![&old] }, "{present}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cni_conformance::binaries;
 use cni_conformance::child::{Finished, Limit, run};
 use cni_conformance::plugins::ALL;
+use cni_conformance::wait::wait_until;
 
 const LIMIT: Limit = Limit::Fail(Duration::from_secs(60));
 
@@ -191,6 +192,28 @@ fn another_release_is_ours_and_not_kept() {
     older_release(&folder);
     uninstall(&[], &folder);
     assert_eq!(names(&folder), BTreeSet::new());
+}
+
+/// Somebody replaces a plugin while `install` waits for another one to end.
+#[test]
+fn what_is_kept_is_decided_under_the_lock() {
+    let folder = folder("locked");
+    install(&["--only", "ptp"], &folder);
+    older_release(&folder);
+    let own = folder.join(".cni-plugins-rs");
+    fs::create_dir(&own).expect("create a folder");
+    let lock = fs::File::open(&own).expect("open the folder");
+    lock.lock().expect("lock the folder");
+    let mut waiting = Command::new(tool()).args(["install", "--only", "bridge"]).arg(&folder).spawn().expect("start");
+    let files = format!("/proc/{}/fd", waiting.id());
+    let is_open =
+        |file: Result<fs::DirEntry, _>| file.is_ok_and(|file| fs::read_link(file.path()).is_ok_and(|to| to == own));
+    wait_until("it waits", || fs::read_dir(&files).expect("its files").any(is_open));
+    fs::remove_file(folder.join("bridge")).expect("remove a file");
+    write(&folder.join("bridge"), OTHER, 0o750);
+    drop(lock);
+    assert!(waiting.wait().expect("it ends").success());
+    assert_eq!(fs::read_to_string(own.join("bridge")).expect("it is kept"), OTHER);
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod plan;
 mod report;
 
 use folder::{Folder, FolderError};
-use plan::{TOOL, UninstallStep};
+use plan::TOOL;
 
 /// The folder in which most runtimes look for plugins.
 const DEFAULT_FOLDER: &str = "/opt/cni/bin";
@@ -55,19 +55,29 @@ pub fn uninstall(options: &RemovalOptions) -> ExitCode {
 fn install_into(path: &Path, names: &[&'static str], is_dry: bool) -> Result<String, FolderError> {
     let program = folder::this_program()?;
     let folder = Folder::new(path);
-    let facts = names.iter().map(|name| Ok((*name, folder.present(name, &program)?)));
-    let changes = plan::install(facts.collect::<Result<_, FolderError>>()?);
+    let decide = || {
+        let facts = names.iter().map(|name| Ok((*name, folder.present(name, &program)?)));
+        facts.collect::<Result<_, FolderError>>().map(plan::install)
+    };
+    let mut changes = decide()?;
     if !is_dry && !plan::is_current(&changes) {
-        folder.install(&program, &changes)?;
+        changes = folder.locked(|| {
+            let changes = decide()?;
+            folder.install(&program, &changes).map(|()| changes)
+        })?;
     }
     Ok(report::installed(path, &changes, is_dry))
 }
 
 fn uninstall_from(path: &Path, is_dry: bool) -> Result<String, FolderError> {
     let folder = Folder::new(path);
-    let removals: Vec<UninstallStep> = plan::uninstall(folder.ours()?, &folder.kept()?);
-    if !is_dry {
-        folder.uninstall(&removals)?;
+    let decide = || Ok::<_, FolderError>(plan::uninstall(folder.ours()?, &folder.kept()?));
+    let mut removals = decide()?;
+    if !is_dry && !removals.is_empty() {
+        removals = folder.locked(|| {
+            let removals = decide()?;
+            folder.uninstall(&removals).map(|()| removals)
+        })?;
     }
     Ok(report::uninstalled(path, &removals, is_dry))
 }

@@ -98,11 +98,8 @@ impl Folder {
         names(&self.own)
     }
 
-    /// Makes a program the content of every name.
+    /// Makes a program the content of every name; the folder is locked.
     pub fn install(&self, program: &[u8], changes: &[InstallChange]) -> Result<(), FolderError> {
-        create(&self.path, 0o755)?;
-        create(&self.own, 0o700)?;
-        let lock = self.lock()?;
         Draft::remove_dead(&self.own)?;
         let draft = Draft::create(&self.own, program, 0o755)?;
         draft.file().sync_all().map_err(FileError::of("write", &self.path))?;
@@ -110,25 +107,16 @@ impl Folder {
         let mut progress = Progress::new(changes.len());
         for (done, change) in changes.iter().enumerate().filter(|(_, change)| change.was != Present::Current) {
             progress.show(done);
-            // Another process may have installed it since.
-            if change.keeps() && !self.is_ours(change.name)? {
+            if change.keeps() {
                 self.keep(change.name)?;
             }
             self.switch(&draft, program, change.name)?;
         }
-        draft.discard()?;
-        self.sync()?;
-        drop(lock);
-        Ok(remove_empty(std::slice::from_ref(&self.own))?)
+        Ok(draft.discard()?)
     }
 
-    /// Removes files of ours, and puts back those that they have replaced.
+    /// Removes files of ours, and puts back those that they have replaced; the folder is locked.
     pub fn uninstall(&self, removals: &[UninstallStep]) -> Result<(), FolderError> {
-        if removals.is_empty() {
-            return Ok(());
-        }
-        create(&self.own, 0o700)?;
-        let lock = self.lock()?;
         for UninstallStep { name, restores } in removals {
             let path = self.path.join(name);
             if *restores {
@@ -137,14 +125,21 @@ impl Folder {
                 remove(&path)?;
             }
         }
-        self.sync()?;
-        drop(lock);
-        Ok(remove_empty(std::slice::from_ref(&self.own))?)
+        Ok(())
     }
 
-    fn lock(&self) -> Result<Lock, FolderError> {
+    /// Changes the folder while no other process of this program does. What is to be done must be decided in there.
+    pub fn locked<T>(&self, change: impl FnOnce() -> Result<T, FolderError>) -> Result<T, FolderError> {
+        create(&self.path, 0o755)?;
+        create(&self.own, 0o700)?;
         let opened = File::open(&self.own).map_err(FileError::of("open", &self.own))?;
-        Ok(Lock::exclusive(opened, &self.own, PATIENCE)?)
+        let lock = Lock::exclusive(opened, &self.own, PATIENCE)?;
+        let done = change()?;
+        let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
+        synced.map_err(FileError::of("write", &self.path))?;
+        drop(lock);
+        remove_empty(std::slice::from_ref(&self.own))?;
+        Ok(done)
     }
 
     /// Gives the program one more name: by a hard link, or by a copy where the file system has no links.
@@ -168,11 +163,6 @@ impl Folder {
             .or_else(|_| copy(&path, &kept))
             .map_err(FileError::of("keep", &path))
             .map_err(FolderError::from)
-    }
-
-    fn sync(&self) -> Result<(), FolderError> {
-        let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
-        Ok(synced.map_err(FileError::of("write", &self.path))?)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use cni_conformance::{CniTool, Container, Invocation, Nomad, Outcome, Sandbox, State, Verb, binaries};
 use serde_json::{Value, json};
 
+mod caches;
 mod check;
 mod doctor;
 mod gc;

@@ -338,9 +338,9 @@ fn a_container_of_others_that_has_lost_its_namespace_is_not_whole() {
     container.sh("ip link add eth0 address 02:00:00:00:00:07 type bridge");
     CniTool::new(&sandbox, &list).binaries(Path::new(OTHERS)).add(&container).expect_success();
     let state = || crate::admin::document(&sandbox, &["list"]).0["attachments"][0]["state"].clone();
-    assert_eq!(state(), "whole");
+    assert_eq!(state(), "unknown");
     sandbox.sh("ip netns del first");
     // Where processes cannot be seen, such as in a container, it is unclear.
-    wait_until("it is not whole", || state() != "whole");
+    wait_until("it is gone", || state() != "unknown");
     assert!([json!("gone"), json!("unclear")].contains(&state()), "{}", state());
 }

@@ -42,6 +42,26 @@ fn a_container_that_comes_back_without_del_leaves_nothing() {
     host.is_as_before(&before, &[]);
 }
 
+/// The reference, or a time before the boot, has left a file and no record. A tunnel that the kernel makes in every namespace is down.
+#[test]
+fn a_state_without_a_record_is_replaced_unless_another_interface_may_have_it() {
+    for (link, up, is_replaced) in [("tunl9", "down", true), ("eth9", "up", false)] {
+        let host = host();
+        let container = host.sandbox.container("c1");
+        container.sh(&format!("ip link add {link} type dummy"));
+        container.sh(&format!("ip link set {link} {up}"));
+        fs::create_dir_all(crate::flannel::setup::DATA).expect("a folder");
+        let old = composed("1.0.0").replace("10.42.1.0", "10.42.9.0");
+        fs::write(file("c1"), &old).expect("write the former state");
+        let mut attachment = Attachment::new("c1", &container);
+        host.runtime().add(&mut attachment).expect_success();
+        assert_eq!(files(), ["c1", "c1@eth0"][..if is_replaced { 1 } else { 2 }], "{link}");
+        host.del(&attachment);
+        let left = fs::read_to_string(file("c1")).ok();
+        assert_eq!(left, (!is_replaced).then_some(old), "{link}");
+    }
+}
+
 #[test]
 fn del_needs_neither_lease_nor_keys() {
     let mut host = host();

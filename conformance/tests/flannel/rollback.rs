@@ -5,7 +5,7 @@ use std::fs;
 use cni_conformance::{Attachment, Network};
 use serde_json::json;
 
-use crate::flannel::setup::{files, foreign, given, host};
+use crate::flannel::setup::{files, foreign, given, host, remove_lease};
 
 #[test]
 fn a_bridge_that_cannot_make_the_interface_leaves_nothing() {
@@ -35,6 +35,24 @@ fn a_delegate_that_does_not_undo_its_work_is_called_with_del() {
     assert_eq!((error.details.as_str(), files()), ("by the test", Vec::new()));
     assert!(Network::observe(&container).link("eth0").is_none());
     assert_eq!(given("DEL"), given("ADD"));
+}
+
+/// flanneld may have ended by the time of the DEL. A second DEL has nothing to call with, and makes nothing up.
+#[test]
+fn what_a_delegate_was_called_with_is_kept_until_a_del_succeeds() {
+    let mut host = host();
+    host.list["plugins"][0]["delegate"] = json!({"type": "foreign"});
+    let folder =
+        foreign("[ -e /run/conformance/mended ] || { echo '{\"code\": 117, \"msg\": \"broken\"}'; exit 1; }\n");
+    let (container, runtime) = (host.sandbox.container("c1"), host.runtime().binaries(&folder));
+    runtime.add(&mut Attachment::new("c1", &container)).expect_error("flannel", 117, "broken");
+    assert_eq!(files(), ["c1"]);
+    remove_lease();
+    fs::write("/run/conformance/mended", "").expect("mend the delegate");
+    for _ in 0..2 {
+        runtime.del(&Attachment::new("c1", &container)).expect_success();
+        assert_eq!((given("DEL"), files()), (given("ADD"), Vec::new()));
+    }
 }
 
 #[test]

@@ -120,25 +120,24 @@ impl Cached {
         Self::unremembered(at, plugins)
     }
 
-    /// An attachment to a network whose configuration is unknown, with the plugins that need only names to find what they made.
-    pub fn of_record(at: Attachment, kinds: impl IntoIterator<Item = &'static str>) -> Self {
-        let config = |kind: &str| {
-            let keys = [("cniVersion", "1.0.0"), ("name", at.network.as_str()), ("type", kind)];
-            let keys = keys.map(|(key, value)| (key.to_owned(), Value::from(value)));
-            PluginConfig::new(kind.to_owned(), keys.into_iter().collect())
+    /// An attachment that no cache has, with the configurations of plugins.
+    pub fn of_record(at: Attachment, configs: impl IntoIterator<Item = Value>) -> Self {
+        let config = |config: Value| {
+            let kind = config["type"].as_str().unwrap_or_default().to_owned();
+            let mut keys = if let Value::Object(keys) = config { keys } else { Map::new() };
+            let own = [("cniVersion", "1.0.0"), ("name", at.network.as_str())];
+            keys.extend(own.map(|(key, value)| (key.to_owned(), Value::from(value))));
+            PluginConfig::new(kind, keys)
         };
-        let plugins = kinds.into_iter().map(config).collect();
+        let plugins = configs.into_iter().map(config).collect();
         Self::unremembered(at, plugins)
     }
 
     /// An attachment to a network with one plugin, which has these keys.
     #[cfg(test)]
-    pub fn of_config(at: Attachment, kind: &'static str, keys: Value) -> Self {
-        let mut cached = Self::of_record(at, [kind]);
-        if let Value::Object(keys) = keys {
-            cached.plugins.iter_mut().for_each(|config| Arc::make_mut(&mut config.keys).extend(keys.clone()));
-        }
-        cached
+    pub fn of_config(at: Attachment, kind: &'static str, mut keys: Value) -> Self {
+        keys["type"] = kind.into();
+        Self::of_record(at, [keys])
     }
 
     fn unremembered(at: Attachment, plugins: Vec<PluginConfig>) -> Self {
@@ -158,6 +157,12 @@ impl Cached {
     /// Whether the list has a plugin of this name.
     pub fn has_plugin(&self, name: &str) -> bool {
         self.plugins.iter().any(|config| config.kind == name || config.ipam() == Some(name))
+    }
+
+    /// The plugins of the list that this binary does not contain.
+    pub fn plugins_of_others(&self) -> impl Iterator<Item = &str> {
+        let kinds = self.plugins.iter().map(|config| config.kind.as_str());
+        kinds.filter(|kind| cni_builtin::plugin(kind).is_none())
     }
 
     /// What a plugin gets for DEL when the namespace is gone: its environment and its input.
@@ -270,6 +275,11 @@ impl PluginConfig {
     /// What the plugin reads.
     fn input(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Whether it publishes the ports that the runtime asks for. Some runtimes ask in every network.
+    fn publishes_ports(&self) -> bool {
+        self.kind == "portmap" || self.runtime_config.as_ref().is_some_and(|given| given.contains_key("portMappings"))
     }
 
     /// Whether a key is `true`.

@@ -32,12 +32,14 @@ pub struct CommandLine {
 pub enum Verb {
     /// Show the containers, their addresses and ports, and what is missing or left over
     ///
-    /// Shows every attachment in libcni's result cache: network, container, interface, addresses, published ports,
+    /// Shows every attachment in the result caches: that in /var/lib/cni, those in folders of it, such as that of multus, and
+    /// those that configurations of multus name; or the one that --cache-dir names. It shows network, container, interface, addresses, published ports,
     /// plugins, age, and whether it is whole. Then it shows what is left of containers that the cache does not have:
     /// addresses that are leased to them, and records of what the plugins have made. It changes nothing.
     ///
     /// The state is one of: whole; missing, with the first thing that is missing in each plugin's share (repair restores
-    /// it); gone, when the container's namespace has ended (gc removes what is left); unclear, with the reason.
+    /// it); gone, when the container's namespace has ended (gc removes what is left); unknown, when nothing is missing but a
+    /// plugin of the list is not one of these; unclear, with the reason.
     ///
     /// Examples:
     ///   cni-plugins list
@@ -45,7 +47,7 @@ pub enum Verb {
     ///   cni-plugins list --json
     #[command(
         verbatim_doc_comment,
-        after_help = statuses!("every attachment is whole, and nothing is left over", "something is missing, left over or unclear")
+        after_help = statuses!("nothing is known to be missing or left over", "something is missing, left over or unclear")
     )]
     List(list::ListOptions),
 
@@ -55,7 +57,8 @@ pub enum Verb {
     /// addresses or records. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
     /// plugins have made can be judged only where all processes of the machine are seen. Without --remove it says what
     /// it has found. With --remove it does what the runtime should have done: it calls DEL of each plugin of the list,
-    /// also of plugins that are not among these, and removes the entry of the cache.
+    /// also of plugins that are not among these, and removes the entry of the cache. If the configuration of a network is in no
+    /// cache and no file, it keeps the record of the attachment, and says what may stay.
     ///
     /// It leaves alone addresses that were leased within the last minute, and whatever a plugin works on at this moment.
     /// It refuses to work in another network namespace than that of the containers' records.

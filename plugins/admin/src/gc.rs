@@ -17,6 +17,7 @@ use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::output::{FOUND, print, report};
 use crate::refusal::{refusal, refusal_inside};
+use crate::result_cache;
 use cni_linux::output::{complain, one_line};
 
 mod removal;
@@ -51,14 +52,14 @@ pub fn run(options: &GcOptions) -> ExitCode {
     if let Some(sentence) = refusal_inside(found.attached.iter().map(|one| &one.cached)) {
         return refused(&sentence);
     }
-    let problems = std::mem::take(&mut found.unknown);
+    let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {
         let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
             Ok(folders) => folders,
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
-        match Remover::new(folders, options.scope.directory()) {
+        match Remover::new(folders, &caches) {
             Ok(mut remover) => remover.remove_all(&candidates),
             Err(error) => return refused(&error_line(&error)),
         }
@@ -66,7 +67,11 @@ pub fn run(options: &GcOptions) -> ExitCode {
         candidates.iter().map(RemovalOutcome::of_found).collect()
     };
     report("cni-plugins gc", &problems);
-    let text = if options.json { json_text(&candidates, &outcomes) } else { lines(&candidates, &outcomes) };
+    let text = if options.json {
+        json_text(&candidates, &outcomes, &caches)
+    } else {
+        lines(&candidates, &outcomes) + &result_cache::line(&caches)
+    };
     status(&outcomes, !problems.is_empty(), print(&text))
 }
 
@@ -140,9 +145,9 @@ fn said(outcome: &RemovalOutcome) -> String {
     }
 }
 
-fn json_text(candidates: &[GcCandidate], outcomes: &[RemovalOutcome]) -> String {
+fn json_text(candidates: &[GcCandidate], outcomes: &[RemovalOutcome], caches: &[PathBuf]) -> String {
     let entries: Vec<_> = candidates.iter().zip(outcomes).map(|(one, outcome)| entry(one, outcome)).collect();
-    format!("{:#}\n", json!({ "leftOver": entries }))
+    format!("{:#}\n", json!({ "leftOver": entries, "caches": caches }))
 }
 
 fn entry(one: &GcCandidate, outcome: &RemovalOutcome) -> Value {

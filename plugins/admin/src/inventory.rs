@@ -17,17 +17,21 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_flannel::Flannel;
 use cni_host_local::{Holder, HostLocal, holders};
 use cni_linux::nftables::KeptTables;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
+use cni_plugin::run::Plugin as _;
 use cni_plugin::share::Share;
+use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
 use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
+use crate::network_lists;
 use crate::pools::{Pool, host_local_configs};
 use crate::port_order::{self, PortOrder};
 use crate::repair::{self, RepairOutcome};
@@ -36,6 +40,16 @@ use cni_builtin::PLUGINS;
 /// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
 /// not have it yet.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// Where host-local keeps leases, by default and for Nomad.
+const LEASES: [&str; 2] = ["/var/lib/cni/networks", "/run/cni"];
+
+/// Where flannel keeps its state, by default.
+const FLANNEL: &str = "/var/lib/cni/flannel";
+
+/// What is said where the configuration of a network is unknown.
+const MAY_STAY: &str = "its rules are removed, but the configuration of its network is in no cache, so leases and state files may stay; \
+                        --cache-dir names the runtime's cache";
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +73,10 @@ pub struct Inventory {
     pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
+    /// The directories of the caches that were read.
+    pub caches: Vec<PathBuf>,
+    /// The attachments of caches that were not to be read.
+    elsewhere: Vec<Cached>,
 }
 
 /// An attachment of the cache.
@@ -77,10 +95,12 @@ pub struct Leftover {
     /// What it was, with the configuration of its network.
     pub cached: Cached,
     pub source: Source,
-    /// Where the runtime would write it into the cache.
-    file: PathBuf,
+    /// Where a runtime would write it into its cache.
+    files: Vec<PathBuf>,
     /// [`Life::Dead`] or [`Life::Unknown`], never [`Life::Alive`].
     pub life: Life,
+    /// What its removal may leave, if not everything is known.
+    pub may_stay: Option<&'static str>,
 }
 
 /// Where a container was found that is not in the cache.
@@ -102,8 +122,8 @@ pub enum Source {
 pub struct Scope {
     /// only attachments to this network
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
-    network: Option<String>,
-    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni
+    pub network: Option<String>,
+    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni, and those of multus and in /var/lib/cni
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cache_dir: Option<PathBuf>,
 }
@@ -114,21 +134,21 @@ impl Scope {
         Self { network, cache_dir }
     }
 
-    fn has(&self, at: &Attachment) -> bool {
+    /// Whether it covers an attachment.
+    pub fn has(&self, at: &Attachment) -> bool {
         self.network.as_deref().is_none_or(|name| name == at.network.as_str())
     }
 
-    fn files(&self) -> io::Result<Vec<CacheFile>> {
-        let directory = self.directory();
-        match result_cache::list(directory)? {
-            Some(files) => Ok(files),
-            None if self.cache_dir.is_none() => Ok(Vec::new()),
-            None => Err(io::Error::other(format!("{} does not exist", result_cache::results(directory).display()))),
-        }
+    /// The directories of its caches.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        result_cache::directories(self.cache_dir.as_deref())
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        self.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY))
+    /// A text whose commands name the cache as well, if it was named.
+    pub fn advised(&self, text: &str) -> String {
+        let Some(directory) = &self.cache_dir else { return text.to_owned() };
+        let add = |text: String, verb: &str| text.replace(verb, &format!("{verb} --cache-dir {}", directory.display()));
+        ["cni-plugins gc --remove", "cni-plugins repair"].into_iter().fold(text.to_owned(), add)
     }
 }
 
@@ -138,18 +158,20 @@ impl Inventory {
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
-        let (files, tables) = (scope.files()?, KeptTables::default());
+        let caches = scope.directories();
+        let (files, tables) = (result_cache::list(&caches)?, KeptTables::default());
         let is_ahead = depth == Depth::Rules && files.len() > LEAST_SHARE;
         Ok(thread::scope(|threads| {
             if is_ahead {
                 read_ahead(&tables, threads);
             }
-            Self::of(files, scope, depth, &tables)
+            Self::of(caches, files, scope, depth, &tables)
         }))
     }
 
-    fn of(files: Vec<CacheFile>, scope: &Scope, depth: Depth, tables: &KeptTables) -> Self {
-        let (mut found, mut read, mut reader) = (Self::default(), Vec::new(), CacheReader::default());
+    fn of(caches: Vec<PathBuf>, files: Vec<CacheFile>, scope: &Scope, depth: Depth, tables: &KeptTables) -> Self {
+        let (mut found, mut read, mut reader) =
+            (Self { caches, ..Self::default() }, Vec::new(), CacheReader::default());
         for mut file in files {
             match repair::read(&mut file, &mut reader) {
                 Ok(Some(cached)) if scope.has(&cached.at) => read.push((cached, file)),
@@ -157,7 +179,12 @@ impl Inventory {
                 Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
             }
         }
-        let judged = Judge::new(scope.directory()).and_then(|mut judge| {
+        if scope.cache_dir.is_some() {
+            let files = result_cache::list(&result_cache::directories(None)).unwrap_or_default();
+            let cached = |mut file| repair::read(&mut file, &mut reader).ok().flatten();
+            found.elsewhere = files.into_iter().filter_map(cached).collect();
+        }
+        let judged = Judge::new(&found.caches).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
@@ -179,12 +206,14 @@ impl Inventory {
 
     /// Whether nothing is missing, left over, or unclear. What is in `unknown` does not count.
     pub fn is_clean(&self) -> bool {
-        self.left.is_empty() && self.attached.iter().all(|one| matches!(one.outcome, RepairOutcome::Complete))
+        let is_clean = |one: &Attached| matches!(one.outcome, RepairOutcome::Complete | RepairOutcome::Unknown(_));
+        self.left.is_empty() && self.attached.iter().all(is_clean)
     }
 
     /// Finds containers by leases and records that are not in the cache: not every runtime keeps it.
     fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
-        let mut known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
+        let cached: Vec<Attachment> = self.cached().map(|cached| cached.at.clone()).collect();
+        let mut known: BTreeSet<_> = cached.iter().map(key).collect();
         let (leased, mut calls) = (self.leased(&known), None);
         for (cached, addresses, written) in leased {
             known.insert(key(&cached.at));
@@ -196,18 +225,18 @@ impl Inventory {
             if life != Life::Alive {
                 let process = calls.find(&cached.at, |name| can_work_on(&cached, name));
                 life = process.map_or(life, |process| Life::Unknown(format!("{process} works on it")));
-                let file = result_cache::file(scope.directory(), &cached.at);
-                self.left.push(Leftover { cached, source: Source::Leases { addresses, written }, file, life });
+                self.push_left(cached, Source::Leases { addresses, written }, life, None);
             }
         }
-        let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
+        let recorded = judge.recorded_but(&cached)?;
         for at in recorded.into_iter().filter(|at| scope.has(at)) {
             if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
                 let life = judge.life_despite_records(&at);
-                self.push_recorded(scope, at, Source::Record, life);
+                let maker = judge.record(&at).map(|record| record.maker);
+                self.push_recorded(at, Source::Record, life, maker);
             }
         }
-        let owners = judge.owners_but(&self.attached.iter().map(|one| &one.cached.at).collect::<Vec<_>>())?;
+        let owners = judge.owners_but(&cached.iter().collect::<Vec<_>>())?;
         for owner in owners.into_iter().filter(|owner| scope.has(&owner.at)) {
             if !known.contains(&key(&owner.at))
                 && judge.life_by_records(&owner.at, owner.home.as_ref()) == Some(Life::Dead)
@@ -217,7 +246,7 @@ impl Inventory {
                     Some(reason) => Life::Unknown(reason),
                     None => judge.life_despite_records(&owner.at),
                 };
-                self.push_recorded(scope, owner.at.clone(), Source::Owner(owner), life);
+                self.push_recorded(owner.at.clone(), Source::Owner(owner), life, None);
             }
         }
         Ok(())
@@ -237,10 +266,47 @@ impl Inventory {
         })
     }
 
-    fn push_recorded(&mut self, scope: &Scope, at: Attachment, source: Source, life: Life) {
-        let file = result_cache::file(scope.directory(), &at);
-        let cached = self.recorded(at);
-        self.left.push(Leftover { cached, source, file, life });
+    fn push_left(&mut self, cached: Cached, source: Source, life: Life, may_stay: Option<&'static str>) {
+        let files = self.caches.iter().map(|directory| result_cache::file(directory, &cached.at)).collect();
+        self.left.push(Leftover { cached, source, files, life, may_stay });
+    }
+
+    /// Adds an attachment that has left only records. The plugins of its list are called, if a cache or a file has it, or else the `maker` of
+    /// its record, and host-local for its network's leases. Our plugins that need only names to find what they have made are called in any
+    /// case.
+    fn push_recorded(&mut self, at: Attachment, source: Source, life: Life, maker: Option<String>) {
+        let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
+        let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| json!({"type": plugin.kind()})));
+        let known = self.cached().rev().find(|cached| cached.at.network == at.network);
+        let listed = known.map(|known| known.of_another(at.clone()).plugins).or_else(|| {
+            let list = network_lists::lists(None).find(|list| list["name"] == at.network.as_str())?;
+            Some(Cached::of_record(at.clone(), network_lists::plugins(&list)).plugins)
+        });
+        let mut may_stay = None;
+        let listed = listed.unwrap_or_else(|| {
+            let (Some(maker), leases) = (maker, self.leases_of(&at.network)) else { return Vec::new() };
+            let files = [at.container.to_string(), format!("{}@{}", at.container, at.ifname)];
+            let has_state = || files.iter().any(|file| Path::new(FLANNEL).join(file).exists());
+            let is_known = if maker == Flannel.kind() { has_state() } else { !leases.is_empty() };
+            may_stay = (!is_known).then_some(MAY_STAY);
+            Cached::of_record(at, [json!({"type": maker})].into_iter().chain(leases)).plugins
+        });
+        cached.plugins.retain(|config| listed.iter().all(|one| one.kind != config.kind));
+        cached.plugins.splice(0..0, listed);
+        self.push_left(cached, source, life, may_stay);
+    }
+
+    /// A configuration of host-local for each folder of leases that a network has, of those that are known.
+    fn leases_of(&self, network: &NetworkName) -> Vec<Value> {
+        let others = self.pools.iter().filter_map(|pool| pool.directory.parent());
+        let folders: BTreeSet<&Path> = LEASES.iter().map(Path::new).chain(others).collect();
+        let own = folders.into_iter().filter(|folder| folder.join(network.as_str()).is_dir());
+        own.map(|own| json!({"type": "host-local", "ipam": {"type": "host-local", "dataDir": own}})).collect()
+    }
+
+    /// What all caches have.
+    fn cached(&self) -> impl DoubleEndedIterator<Item = &Cached> {
+        self.elsewhere.iter().chain(self.attached.iter().map(|one| &one.cached))
     }
 
     /// The holders of leases that are not known, with their addresses and the time of the youngest.
@@ -259,30 +325,6 @@ impl Inventory {
             }
         }
         found.into_values().collect()
-    }
-
-    /// Describes an attachment that has left only records. If its network is known, the plugins of its list are called; our
-    /// plugins that need only names to find what they have made are called in any case.
-    fn recorded(&self, at: Attachment) -> Cached {
-        let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
-        let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| plugin.kind()));
-        if let Some((_, known)) = self.networks().into_iter().find(|(network, _)| *network == at.network) {
-            let listed = known.of_another(at).plugins;
-            cached.plugins.retain(|config| listed.iter().all(|one| one.kind != config.kind));
-            cached.plugins.splice(0..0, listed);
-        }
-        cached
-    }
-
-    /// Each network of the cache, with its newest attachment.
-    fn networks(&self) -> Vec<(NetworkName, &Cached)> {
-        let mut networks: Vec<(NetworkName, &Cached)> = Vec::new();
-        for Attached { cached, .. } in self.attached.iter().rev() {
-            if networks.iter().all(|(name, _)| *name != cached.at.network) {
-                networks.push((cached.at.network.clone(), cached));
-            }
-        }
-        networks
     }
 }
 
@@ -351,7 +393,7 @@ impl Leftover {
     /// # Errors
     /// When they cannot be read.
     pub fn is_current(&self) -> Result<bool, Error> {
-        if self.file.symlink_metadata().is_ok() {
+        if self.files.iter().any(|file| file.symlink_metadata().is_ok()) {
             return Ok(false);
         }
         let Source::Leases { addresses, written } = &self.source else { return Ok(true) };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::result_cache;
@@ -167,12 +167,13 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Makes a judge of the containers in a runtime's cache directory.
+    /// Makes a judge of the containers in the cache directories of runtimes.
     ///
     /// # Errors
     /// As [`neutral_request`].
-    pub fn new(cache: &Path) -> Result<Self, Error> {
-        let user = fs::metadata(result_cache::results(cache)).map_or(0, |directory| directory.uid());
+    pub fn new(caches: &[PathBuf]) -> Result<Self, Error> {
+        let results = caches.iter().find_map(|cache| fs::metadata(result_cache::results(cache)).ok());
+        let user = results.map_or(0, |directory| directory.uid());
         Ok(Self { host: LinuxHost::new(&neutral_request()?), user, living: Living::default(), survey: None })
     }
 
@@ -306,10 +307,7 @@ impl Judge {
     ///
     /// # Errors
     /// When the records cannot be read.
-    pub fn recorded_but<'a>(
-        &mut self,
-        known: impl IntoIterator<Item = &'a Attachment>,
-    ) -> Result<Vec<Attachment>, Error> {
+    pub fn recorded_but(&mut self, known: &[Attachment]) -> Result<Vec<Attachment>, Error> {
         let records = AttachmentRecord::all_but(known, self.host.records())?;
         Ok(records.into_iter().map(|record| record.at).collect())
     }
@@ -406,7 +404,7 @@ mod tests {
             ("/run/netns/c1", &[], "bridge", false),
             ("/run/netns/c1-again", &[MAC], "bridge", true),
         ] {
-            let mut cached = Cached::of_record(at.clone(), [plugin]);
+            let mut cached = Cached::of_record(at.clone(), [serde_json::json!({"type": plugin})]);
             cached.netns = Some(path.to_owned());
             cached.macs = macs.iter().map(|mac| (*mac).to_owned()).collect();
             assert_eq!(is_of_former_add(&record, &cached), is_former, "{path} {macs:?} {plugin}");

@@ -14,6 +14,7 @@ use crate::inventory::{Attached, Depth, Inventory, Leftover, Scope, Source};
 use crate::output::{FOUND, print, report};
 use crate::refusal::refusal;
 use crate::repair::{NamedPart, RepairOutcome};
+use crate::result_cache;
 use crate::table::Table;
 use cni_linux::output::complain;
 
@@ -64,8 +65,9 @@ pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
 }
 
 fn text(found: &Inventory, options: &ListOptions) -> String {
+    let caches = result_cache::line(&found.caches);
     if found.attached.is_empty() && found.left.is_empty() {
-        return "no containers\n".to_owned();
+        return format!("no containers\n{caches}");
     }
     let rows = rows(found);
     let table = if options.wide {
@@ -78,7 +80,7 @@ fn text(found: &Inventory, options: &ListOptions) -> String {
         table.text()
     };
     let contested = contested::find(found).into_iter().map(|port| format!("{port}\n"));
-    table + &contested.collect::<String>()
+    table + &contested.collect::<String>() + &caches
 }
 
 const HEADINGS: [&str; 8] = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"];
@@ -188,7 +190,7 @@ pub fn said(outcome: &RepairOutcome) -> String {
     match outcome {
         RepairOutcome::Complete => "whole".to_owned(),
         RepairOutcome::Gone(_) => "gone".to_owned(),
-        RepairOutcome::Missing(_) => outcome.to_string(),
+        RepairOutcome::Missing(_) | RepairOutcome::Unknown(_) => outcome.to_string(),
         RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => format!("unclear: {why}"),
         RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => format!("unclear: {outcome}"),
     }
@@ -209,6 +211,7 @@ fn json_text(found: &Inventory) -> String {
         "leftOver": found.left.iter().map(left).collect::<Vec<_>>(),
         "contestedPorts": contested::find(found).iter().map(ContestedPort::json).collect::<Vec<_>>(),
         "problems": found.unknown,
+        "caches": found.caches,
     });
     format!("{document:#}\n")
 }
@@ -217,6 +220,7 @@ fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
     let (state, missing, reason) = match outcome {
         RepairOutcome::Complete => ("whole", Vec::new(), String::new()),
         RepairOutcome::Gone(why) => ("gone", Vec::new(), why.clone()),
+        RepairOutcome::Unknown(_) => ("unknown", Vec::new(), outcome.to_string()),
         RepairOutcome::Missing(parts) => ("missing", parts.iter().map(part).collect(), String::new()),
         RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => ("unclear", Vec::new(), why.clone()),
         RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => ("unclear", Vec::new(), outcome.to_string()),
@@ -235,6 +239,7 @@ fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
         "state": state,
         "missing": missing,
         "reason": reason,
+        "cache": file.path,
     })
 }
 

@@ -20,7 +20,7 @@ pub struct Pool {
     /// The newest attachment whose configuration names the directory.
     pub cached: Cached,
     pub holders: Vec<Holder>,
-    /// A request for each configuration that names it, the newest first.
+    /// A request for each configuration that names it and can be read, the newest first.
     requests: Vec<Request>,
 }
 
@@ -70,11 +70,14 @@ pub fn host_local_configs(cached: &Cached) -> Result<Vec<PluginConfig>, Error> {
 fn add(cached: &Cached, config: &PluginConfig, pools: &mut Vec<Pool>) -> Result<(), Error> {
     let request = cached.question(config, &HostLocal)?;
     let (network, directory) = (&cached.at.network, lease_directory(&request)?);
+    // A plugin of others may replace what host-local cannot read, such as Calico `usePodCidr`.
+    let is_known = cni_builtin::plugin(&config.kind).is_some() || ranges(&request).is_ok();
     match pools.iter_mut().find(|pool| pool.network == *network && pool.directory == directory) {
-        Some(pool) => pool.requests.push(request),
+        Some(pool) => pool.requests.extend(is_known.then_some(request)),
         None => {
             let (network, holders) = (network.clone(), holders(&request)?);
-            pools.push(Pool { network, directory, cached: cached.clone(), holders, requests: vec![request] });
+            let requests = is_known.then_some(request).into_iter().collect();
+            pools.push(Pool { network, directory, cached: cached.clone(), holders, requests });
         }
     }
     Ok(())

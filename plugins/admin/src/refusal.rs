@@ -32,14 +32,22 @@ fn sentence(is_elsewhere: Result<bool, Error>) -> Option<String> {
     }
 }
 
+/// On the host itself, plugins may have been used in another namespace that shares its `/run`.
 fn has_records_elsewhere() -> Result<bool, Error> {
-    LinuxHost::new(&neutral_request()?).has_records_elsewhere()
+    let mut host = LinuxHost::new(&neutral_request()?);
+    Ok(host.has_records_elsewhere()? && !is_on_host(&mut host))
+}
+
+/// Whether this process is certainly in the machine's first network namespace: that of its first process, and of the kernel's threads.
+fn is_on_host(host: &mut dyn Host) -> bool {
+    let mut is_own = |process: u8| host.is_own_netns(&format!("/proc/{process}/ns/net")).is_ok_and(|is_own| is_own);
+    (is_own(1) || is_own(2)) && hidden_processes().is_none()
 }
 
 fn is_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<bool, Error> {
     let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?).only_looking();
     // On the host itself a path below /proc may lead to a process of the host by now.
-    if host.is_own_netns("/proc/1/ns/net")? && hidden_processes().is_none() {
+    if is_on_host(host) {
         return Ok(false);
     }
     for cached in all {

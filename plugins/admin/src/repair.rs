@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::{self, CacheFile};
+use clap::Args;
 use cni_core::error::{Error, Failure as _};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
@@ -28,7 +29,6 @@ use cni_plugin::namespace::Life;
 
 mod case;
 mod error;
-mod options;
 mod outcome;
 mod second_look;
 mod together;
@@ -37,32 +37,47 @@ use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
+use crate::inventory::Scope;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
 use crate::refusal::{refusal, refusal_inside};
 use crate::work_share::{LEAST_SHARE, read_ahead};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
-use options::Mode;
-pub use options::RepairOptions;
 pub use outcome::{NamedPart, RepairOutcome};
 use second_look::RestoredRules;
 use together::{SharedTools, repair_together};
+
+/// What to do with what is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Apply,
+    /// Say what it is.
+    DryRun,
+}
+
+/// The options of `repair`.
+#[derive(Args, Clone, Debug)]
+pub struct RepairOptions {
+    #[command(flatten)]
+    scope: Scope,
+    /// say what is missing, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
 pub fn run(options: &RepairOptions) -> ExitCode {
     if let Some(sentence) = refusal() {
         return refused(&sentence);
     }
-    let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
-    let results = result_cache::results(directory);
-    let mut files = match result_cache::list(directory) {
-        Ok(Some(files)) => files,
-        Ok(None) if options.cache_dir.is_none() => Vec::new(),
-        Ok(None) => return refused(&format!("{} does not exist", results.display())),
-        Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
+    let caches = options.scope.directories();
+    let mut files = match result_cache::list(&caches) {
+        Ok(files) => files,
+        Err(error) => return refused(&error.to_string()),
     };
-    let (started, tools) = (Instant::now(), Tools::new(options.mode()));
+    let mode = if options.dry_run { Mode::DryRun } else { Mode::Apply };
+    let (started, tools) = (Instant::now(), Tools::new(mode));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
     let meant = thread::scope(|scope| {
         if files.len() > LEAST_SHARE {
@@ -76,7 +91,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     for start in (0..meant.len()).step_by(together::MOST) {
         let part = start..meant.len().min(start + together::MOST);
         for ((cached, file), outcome) in meant[part.clone()].iter().zip(repair(&meant, part, &tools)) {
-            let outcome = judged(cached, outcome, directory, &mut judge);
+            let outcome = judged(cached, outcome, &caches, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
             if !plugins.is_empty() {
@@ -85,14 +100,17 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         }
     }
     if report.attachments == 0 {
-        let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
-        report.line(&format!("no attachment{network} in {}", results.display()));
+        let network = options.scope.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
+        report.line(&format!("no attachment{network} in {}", result_cache::names(&caches)));
+    }
+    if caches.len() > 1 && report.attachments > 0 {
+        report.line(&format!("caches: {}", result_cache::names(&caches)));
     }
     let repair = started..Instant::now();
     // What is left for its end is done during the pause before the second look.
     drop(tools);
     second_look::look_again(put_back, repair, |one, outcome| report.attachment(&one.cached.at, &outcome));
-    if options.is_whole() {
+    if !options.dry_run && options.scope.network.is_none() {
         record(report.failures);
     }
     report.end()
@@ -106,9 +124,9 @@ fn record(failures: usize) {
 }
 
 /// Decides about an attachment whose path leads to another namespace: its own namespace may still be alive.
-fn judged(cached: &Cached, outcome: RepairOutcome, directory: &Path, judge: &mut Option<Judge>) -> RepairOutcome {
+fn judged(cached: &Cached, outcome: RepairOutcome, caches: &[PathBuf], judge: &mut Option<Judge>) -> RepairOutcome {
     let RepairOutcome::Gone(reason) = outcome else { return outcome };
-    match judge.take().map_or_else(|| Judge::new(directory), Ok) {
+    match judge.take().map_or_else(|| Judge::new(caches), Ok) {
         Ok(one) => match judge.insert(one).life(cached) {
             Life::Dead => RepairOutcome::Gone(reason),
             Life::Alive => RepairOutcome::Skipped(LIVES_ON.to_owned()),
@@ -123,9 +141,12 @@ fn meant<'a>(files: &'a mut [CacheFile], options: &RepairOptions, report: &mut R
     let (mut meant, mut reader) = (Vec::new(), CacheReader::default());
     for file in files {
         match read(file, &mut reader) {
-            Ok(Some(cached)) if is_meant(&cached, options) => meant.push((within_reach(cached), &*file)),
+            Ok(Some(cached)) if options.scope.has(&cached.at) => meant.push((within_reach(cached), &*file)),
             Ok(_) => {}
-            Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), error_line(&error))),
+            Err(error) => {
+                report.failures += 1;
+                report.line(&format!("{}: ignored: {}", file.path.display(), error_line(&error)));
+            }
         }
     }
     meant
@@ -152,10 +173,6 @@ fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
         }
         Some(_) | None => Ok(None),
     }
-}
-
-fn is_meant(cached: &Cached, options: &RepairOptions) -> bool {
-    options.network.as_deref().is_none_or(|name| name == cached.at.network.as_str())
 }
 
 /// What is printed on standard output. When nobody reads it any more, the work is done to its end all the same.

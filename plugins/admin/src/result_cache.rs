@@ -13,8 +13,13 @@ use std::time::{Duration, SystemTime};
 use cni_core::names::Attachment;
 use cni_files::read_if_present;
 
-/// Where libcni keeps them, unless a runtime chooses another place.
-pub const DIRECTORY: &str = "/var/lib/cni";
+use crate::network_lists;
+
+/// Where libcni keeps them, unless a runtime chooses another place: multus and cri-dockerd choose a folder in it.
+const DIRECTORY: &str = "/var/lib/cni";
+
+/// The folder of host-local's leases in it, which has a folder for each network.
+const LEASES: &str = "networks";
 
 /// The largest file that is read. libcni's are below 100 kB with all the ports that a container may publish.
 const MOST_BYTES: u64 = 1 << 20;
@@ -137,6 +142,16 @@ fn content(path: &Path, state: &FileState) -> io::Result<Vec<u8>> {
     content.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// The folders of several caches, for people.
+pub fn names(directories: &[PathBuf]) -> String {
+    directories.iter().map(|one| results(one).display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// A line that names the caches, if there are several.
+pub fn line(directories: &[PathBuf]) -> String {
+    if directories.len() > 1 { format!("caches: {}\n", names(directories)) } else { String::new() }
+}
+
 /// The folder of the files below libcni's own.
 pub fn results(directory: &Path) -> PathBuf {
     directory.join("results")
@@ -147,25 +162,45 @@ pub fn file(directory: &Path, at: &Attachment) -> PathBuf {
     results(directory).join(format!("{}-{}-{}", at.network, at.container, at.ifname))
 }
 
-/// Lists all files, the oldest first; `None` when the folder does not exist. Files that disappear meanwhile are left out.
+/// The directories of the caches: the one that is named, or else those that exist, that of libcni first.
+pub fn directories(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named.to_owned()];
+    }
+    let below = fs::read_dir(DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path());
+    let multus = network_lists::lists(None).flat_map(|list| network_lists::plugins(&list));
+    let multus = multus.filter(|plugin| plugin["type"].as_str().is_some_and(|kind| kind.starts_with("multus")));
+    let multus = multus.filter_map(|plugin| plugin["cniDir"].as_str().map(PathBuf::from));
+    let mut found: Vec<PathBuf> = below.filter(|path| !path.ends_with(LEASES)).chain(multus).collect();
+    found.retain(|directory| results(directory).is_dir());
+    found.sort();
+    found.dedup();
+    found.insert(0, PathBuf::from(DIRECTORY));
+    found
+}
+
+/// Lists the files of some directories, the oldest first. Files that disappear meanwhile are left out.
 ///
 /// # Errors
-/// When the folder cannot be listed.
-pub fn list(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
-    let entries = match fs::read_dir(results(directory)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+/// When a folder cannot be listed, or does not exist. That of libcni may be missing.
+pub fn list(directories: &[PathBuf]) -> io::Result<Vec<CacheFile>> {
     let mut files = Vec::new();
-    for entry in entries {
-        let file = CacheFile::new(entry?.path());
-        if !matches!(&file.listed, Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            files.push(file);
-        }
+    for directory in directories {
+        let results = results(directory);
+        let entries = match fs::read_dir(&results).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", results.display())));
+            }
+            Err(_) if directory == Path::new(DIRECTORY) => continue,
+            Err(_) => return Err(io::Error::other(format!("{} does not exist", results.display()))),
+        };
+        let found = entries.into_iter().map(|entry| CacheFile::new(entry.path()));
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        files.extend(found.filter(|file| !file.listed.as_ref().is_err_and(is_gone)));
     }
-    files.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
-    Ok(Some(files))
+    files.sort_by(|a: &CacheFile, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -182,7 +217,7 @@ mod tests {
     }
 
     fn listed(directory: &Path) -> Vec<CacheFile> {
-        list(directory).expect("listed").expect("a folder")
+        list(&[directory.to_owned()]).expect("listed")
     }
 
     fn names(files: &[CacheFile]) -> Vec<&str> {
@@ -192,7 +227,8 @@ mod tests {
     #[test]
     fn files_come_in_the_order_in_which_they_were_written() {
         let directory = tempfile::tempdir().expect("directory");
-        assert!(list(directory.path()).expect("listed").is_none());
+        let missing = list(&[directory.path().to_owned()]).expect_err("no folder").to_string();
+        assert_eq!(missing, format!("{} does not exist", results(directory.path()).display()));
         fs::create_dir(results(directory.path())).expect("create");
         for (name, seconds) in [("c", 1), ("a", 3), ("b", 2), ("d", 2)] {
             write(directory.path(), name, seconds);

@@ -84,7 +84,10 @@ pub fn run(options: &TraceOptions) -> ExitCode {
     };
     let followed = follow::follow(&course, &found, options.probe, options.patience());
     match followed {
-        Ok(report) => report.print(options.json),
+        Ok(mut report) => {
+            report.verdict.helps = report.verdict.helps.map(|helps| options.scope.advised(&helps));
+            report.print(options.json)
+        }
         Err(sentence) => failed(&sentence),
     }
 }

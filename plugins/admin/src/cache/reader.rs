@@ -84,15 +84,18 @@ impl CacheReader {
         let at = keys.attachment().map_err(CacheError::Name)?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| result.sandbox_of(&keys.if_name).map(str::to_owned));
+        let (ports, args, macs) = (keys.ports(), keys.args(), result.macs_of(&keys.if_name));
+        let plugins = self.plugins(keys, &result)?;
+        let is_published = plugins.iter().any(PluginConfig::publishes_ports);
         Ok(Cached {
             netns,
             reached: None,
             addresses: result.addresses(),
-            macs: result.macs_of(&keys.if_name),
+            macs,
             host_interfaces: result.host_interfaces(),
-            ports: keys.ports(),
-            args: keys.args(),
-            plugins: self.plugins(keys, &result)?,
+            ports: if is_published { ports } else { Vec::new() },
+            args,
+            plugins,
             at,
         })
     }

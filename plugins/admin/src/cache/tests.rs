@@ -56,6 +56,14 @@ fn keys(cached: &Cached, index: usize) -> Value {
     read_by_plugin(&cached.plugins[index])
 }
 
+/// multus passes on all arguments of the runtime in every network.
+#[test]
+fn a_network_that_publishes_none_has_no_ports() {
+    let of = |plugin: Value| parse(&file(&plugin)).expect("libcni's").ports.len();
+    let capable = json!({"type": "cilium", "capabilities": {"portMappings": true}});
+    assert_eq!([json!({"type": "bridge"}), json!({"type": "portmap"}), capable].map(of), [0, 1, 1]);
+}
+
 #[test]
 fn every_plugin_of_the_list_is_called_as_by_libcni() {
     let file = file(&list());

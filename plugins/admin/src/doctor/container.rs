@@ -41,7 +41,8 @@ pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
         Ok(about) => about,
         Err(problem) => return failed(&problem),
     };
-    let findings = faults::findings(&container, &found);
+    let mut findings = faults::findings(&container, &found);
+    findings.iter_mut().for_each(|one| one.cure = one.cure.as_ref().map(|cure| scope.advised(cure)));
     let printed = print(&if is_json { json_text(&about, &findings) } else { plain_text(&about, &findings) });
     match printed {
         ExitCode::SUCCESS if !found.unknown.is_empty() => ExitCode::FAILURE,

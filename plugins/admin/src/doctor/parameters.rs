@@ -25,7 +25,7 @@ struct ParameterFacts {
 
 /// Reads the parameters of the namespace that it runs in.
 pub fn look() -> Vec<Finding> {
-    let containers = fs::read_dir(result_cache::results(Path::new(result_cache::DIRECTORY)));
+    let containers = result_cache::list(&result_cache::directories(None));
     judge(ParameterFacts {
         forwarding: number("net/ipv4/ip_forward"),
         bridged: number("net/bridge/bridge-nf-call-iptables"),
@@ -33,7 +33,7 @@ pub fn look() -> Vec<Finding> {
         tracked: number("net/netfilter/nf_conntrack_count"),
         most_tracked: number("net/netfilter/nf_conntrack_max"),
         most_neighbours: number("net/ipv4/neigh/default/gc_thresh3"),
-        containers: containers.map_or(0, |files| files.count() as u64),
+        containers: containers.map_or(0, |files| files.len() as u64),
     })
 }
 

@@ -8,7 +8,7 @@
 //! DELs, which then find none.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::plugin_calls::{RunningCalls, WatchedCalls};
@@ -93,7 +93,7 @@ impl GcCandidate {
 
     /// Whether no plugin of others is called, which may take long.
     fn is_ours_alone(&self) -> bool {
-        self.cached().plugins.iter().all(|config| cni_builtin::plugin(&config.kind).is_some())
+        self.cached().plugins_of_others().next().is_none()
     }
 
     /// Whether its file is unchanged since it was found.
@@ -120,8 +120,8 @@ pub struct Remover {
 impl Remover {
     /// # Errors
     /// When the kernel cannot be talked to.
-    pub fn new(folders: PluginFolders, cache: &Path) -> Result<Self, Error> {
-        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new(cache)?, calls: WatchedCalls::default() })
+    pub fn new(folders: PluginFolders, caches: &[PathBuf]) -> Result<Self, Error> {
+        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new(caches)?, calls: WatchedCalls::default() })
     }
 
     /// Removes what is left of attachments, of those that are dead.
@@ -215,7 +215,8 @@ impl Remover {
             let deleted = self.caller.delete(cached, config);
             failures.extend(deleted.err().map(|problem| format!("{}: {problem}", config.kind)));
         }
-        if failures.is_empty() {
+        let may_stay = if let GcCandidate::Other(left) = candidate { left.may_stay } else { None };
+        if failures.is_empty() && may_stay.is_none() {
             return self.forget(candidate, locked);
         }
         // The DEL of the interface has removed the record, by which the next call judges. An ADD may have written another.
@@ -224,7 +225,10 @@ impl Remover {
         {
             failures.push(error_line(&error));
         }
-        RemovalOutcome::Failed(failures)
+        match may_stay.filter(|_| failures.is_empty()) {
+            Some(may_stay) => RemovalOutcome::Unclear(may_stay.to_owned()),
+            None => RemovalOutcome::Failed(failures),
+        }
     }
 
     /// Removes the file of the cache that was judged, and the record of the attachment, which plugins of others leave.

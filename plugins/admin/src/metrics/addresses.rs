@@ -32,7 +32,9 @@ pub fn metrics(pools: &[Pool], problems: &mut Vec<String>) -> Vec<Metric> {
     for pool in pools {
         let (ranges, wrong) = pool.ranges();
         problems.extend(wrong);
-        count.add(&pool.network, &ranges, &pool.holders);
+        if !ranges.is_empty() {
+            count.add(&pool.network, &ranges, &pool.holders);
+        }
     }
     count.metrics()
 }

@@ -56,15 +56,10 @@ const fn life_name(life: &Life) -> &'static str {
 
 /// Rules of the dead are not looked at.
 fn rules_name(outcome: &RepairOutcome) -> &'static str {
-    match outcome {
-        RepairOutcome::Complete => "whole",
-        RepairOutcome::Missing(_) => "missing",
-        RepairOutcome::Failed(_, rest) if matches!(**rest, RepairOutcome::Missing(_)) => "missing",
-        RepairOutcome::Failed(..)
-        | RepairOutcome::Gone(_)
-        | RepairOutcome::Skipped(_)
-        | RepairOutcome::Repaired(_)
-        | RepairOutcome::TakenBack(_) => "unknown",
+    match missing_parts(outcome) {
+        [] if matches!(outcome, RepairOutcome::Complete) => "whole",
+        [] => "unknown",
+        [_, ..] => "missing",
     }
 }
 
@@ -106,15 +101,10 @@ fn missing(found: &Inventory) -> Metric {
 }
 
 fn missing_parts(outcome: &RepairOutcome) -> &[NamedPart] {
-    match outcome {
-        RepairOutcome::Missing(parts) => parts,
-        RepairOutcome::Failed(_, rest) => missing_parts(rest),
-        RepairOutcome::Complete
-        | RepairOutcome::Gone(_)
-        | RepairOutcome::Skipped(_)
-        | RepairOutcome::Repaired(_)
-        | RepairOutcome::TakenBack(_) => &[],
+    if let RepairOutcome::Failed(_, rest) = outcome {
+        return missing_parts(rest);
     }
+    if let RepairOutcome::Missing(parts) = outcome { parts } else { &[] }
 }
 
 fn ports(found: &Inventory) -> Metric {
@@ -171,6 +161,7 @@ mod tests {
             (Life::Alive, parts(&["bridge"]), ("alive", "missing")),
             (Life::Alive, RepairOutcome::Failed(Vec::new(), Box::new(parts(&["bridge"]))), ("alive", "missing")),
             (Life::Alive, RepairOutcome::Failed(Vec::new(), Box::new(RepairOutcome::Complete)), ("alive", "unknown")),
+            (Life::Alive, RepairOutcome::Unknown(vec!["multus".to_owned()]), ("alive", "unknown")),
             (Life::Alive, RepairOutcome::Skipped("being deleted".to_owned()), ("alive", "unknown")),
             (Life::Dead, RepairOutcome::Gone("ended".to_owned()), ("dead", "unknown")),
             (Life::Unknown("hidden".to_owned()), RepairOutcome::Skipped("hidden".to_owned()), ("unclear", "unknown")),

@@ -95,7 +95,7 @@ impl<'a> Case<'a> {
             ours.push(Ours { plugin, request: config.request(call.clone(), plugin)? });
         }
         let mut rest = ours.into_iter();
-        let first = rest.next().ok_or(RepairOutcome::Complete)?;
+        let first = rest.next().ok_or_else(|| RepairOutcome::of_known(&cached))?;
         Ok(Self { cached, file, netns, first, rest: rest.collect(), calls })
     }
 
@@ -128,7 +128,7 @@ impl<'a> Case<'a> {
         self.enter(host)?;
         let missing = self.look(host);
         if missing.is_empty() {
-            return Err(RepairOutcome::Complete);
+            return Err(RepairOutcome::of_known(&self.cached));
         }
         host.open_container().map_err(|error| unentered(self.netns, error))?;
         self.require_unchanged(host).map(|()| missing)
@@ -158,7 +158,7 @@ impl<'a> Case<'a> {
             self.require_unchanged(host)?;
         }
         if missing.is_empty() {
-            return Err(RepairOutcome::Complete);
+            return Err(RepairOutcome::of_known(&self.cached));
         }
         missing.lacks_records = !self.find_missing_records(&|_| false, host).is_ok_and(|records| records.is_empty());
         Ok(missing)

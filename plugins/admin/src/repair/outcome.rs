@@ -5,6 +5,7 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_plugin::missing::MissingPart;
 
+use crate::cache::Cached;
 use crate::error_line::{error_line, one_line};
 
 /// Something that was missing, and the plugin that makes it.
@@ -20,6 +21,8 @@ pub struct NamedPart {
 pub enum RepairOutcome {
     /// Nothing is missing.
     Complete,
+    /// Nothing is missing of what is known; these plugins are others'.
+    Unknown(Vec<String>),
     /// These are missing.
     Missing(Vec<NamedPart>),
     /// These were missing and have been put back.
@@ -57,26 +60,24 @@ pub fn with_failures(
 }
 
 impl RepairOutcome {
+    /// The outcome for an attachment of which nothing that is known is missing.
+    pub fn of_known(cached: &Cached) -> Self {
+        let others: Vec<String> = cached.plugins_of_others().map(str::to_owned).collect();
+        if others.is_empty() { Self::Complete } else { Self::Unknown(others) }
+    }
+
     /// The plugins whose objects have been put back.
     pub fn repaired(&self) -> Vec<String> {
-        match self {
-            Self::Repaired(parts) => parts.iter().map(|part| part.plugin.clone()).collect(),
-            Self::Failed(_, rest) => rest.repaired(),
-            Self::Complete | Self::Missing(_) | Self::TakenBack(_) | Self::Gone(_) | Self::Skipped(_) => Vec::new(),
+        if let Self::Failed(_, rest) = self {
+            return rest.repaired();
         }
+        let Self::Repaired(parts) = self else { return Vec::new() };
+        parts.iter().map(|part| part.plugin.clone()).collect()
     }
 
     /// Whether anything failed.
     pub const fn is_failure(&self) -> bool {
-        match self {
-            Self::Failed(..) => true,
-            Self::Complete
-            | Self::Missing(_)
-            | Self::Repaired(_)
-            | Self::TakenBack(_)
-            | Self::Gone(_)
-            | Self::Skipped(_) => false,
-        }
+        matches!(self, Self::Failed(..))
     }
 }
 
@@ -85,6 +86,7 @@ impl fmt::Display for RepairOutcome {
         let list = |named: &[NamedPart]| named.iter().map(NamedPart::to_string).collect::<Vec<_>>().join("; ");
         match self {
             Self::Complete => f.write_str("nothing missing"),
+            Self::Unknown(others) => write!(f, "unknown: not one of these plugins: {}", others.join(", ")),
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
             Self::TakenBack(reason) => write!(f, "taken back: {}", one_line(reason)),
@@ -125,6 +127,7 @@ mod tests {
         let named = |plugin: &str| NamedPart { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
         for (outcome, line, failure) in [
             (RepairOutcome::Complete, "nothing missing", false),
+            (RepairOutcome::Unknown(vec!["x".to_owned()]), "unknown: not one of these plugins: x", false),
             (RepairOutcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
             (RepairOutcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
             (RepairOutcome::TakenBack("gone".to_owned()), "taken back: gone", false),

@@ -25,17 +25,9 @@ pub fn links(host: &mut Socket) -> Result<HashMap<u32, String>, NetlinkError> {
 /// What is known of a container, and what is missing of its rules.
 pub fn subject(one: &Attached) -> Subject {
     let cached = &one.cached;
-    let missing = match repair::examine(cached, &one.file, &repair::Tools::default()) {
-        RepairOutcome::Missing(parts) => {
-            parts.iter().map(|part| format!("{}: {}", part.plugin, part.missing)).collect()
-        }
-        RepairOutcome::Complete
-        | RepairOutcome::Repaired(_)
-        | RepairOutcome::TakenBack(_)
-        | RepairOutcome::Gone(_)
-        | RepairOutcome::Skipped(_)
-        | RepairOutcome::Failed(..) => Vec::new(),
-    };
+    let outcome = repair::examine(cached, &one.file, &repair::Tools::default());
+    let missing = if let RepairOutcome::Missing(parts) = outcome { parts } else { Vec::new() };
+    let missing = missing.iter().map(|part| format!("{}: {}", part.plugin, part.missing)).collect();
     Subject {
         container: cached.at.container.to_string(),
         addresses: cached.addresses.clone(),

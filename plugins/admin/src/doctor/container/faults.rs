@@ -72,6 +72,11 @@ fn of_outcome<'a>(
 ) -> &'a [NamedPart] {
     match outcome {
         RepairOutcome::Complete => &[],
+        RepairOutcome::Unknown(_) => {
+            let cure = "only the project of the plugin can tell";
+            findings.push(Finding::note("rules", format!("{place}: the state of its rules is {outcome}"), cure));
+            &[]
+        }
         RepairOutcome::Missing(parts) => {
             let cure = format!("cni-plugins repair --network {}", one.cached.at.network);
             findings.extend(parts.iter().map(|part| {

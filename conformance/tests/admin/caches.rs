@@ -1,0 +1,237 @@
+//! Where runtimes keep their caches: multus has one of its own for its delegates, and some a folder that nobody else knows.
+
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cni_conformance::cases::for_each;
+use cni_conformance::flannel::{lease, write_lease};
+use cni_conformance::{CniTool, Outcome, Sandbox, script};
+use serde_json::{Value, json};
+
+use crate::admin::{FOUND, PublishedContainer, cache, document, host, lose, state, tool};
+
+/// Where a runtime keeps its cache that no tool can know.
+const ELSEWHERE: &str = "/run/runtime";
+
+/// A folder of leases that only the configuration names.
+const OWN_LEASES: &str = "/run/leases";
+
+/// Puts a configuration where Nomad looks for them.
+fn configure(sandbox: &Sandbox, config: &Value) {
+    sandbox.sh("mount -t tmpfs tmpfs /opt");
+    fs::create_dir_all("/opt/cni/config").expect("create a folder");
+    fs::write("/opt/cni/config/one.conflist", config.to_string()).expect("write the configuration");
+}
+
+fn move_cache(directory: &str) {
+    fs::create_dir_all(directory).expect("create a folder");
+    let files = cache().into_iter().map(|file| (file.clone(), fs::read(file).expect("read the cache")));
+    let files: Vec<_> = files.collect();
+    fs::create_dir_all(Path::new(directory).join("results")).expect("create a folder");
+    for (file, content) in files {
+        fs::write(Path::new(directory).join("results").join(file.file_name().expect("a name")), content)
+            .expect("write");
+        fs::remove_file(file).expect("remove the entry");
+    }
+}
+
+/// The entry that containerd has of a container whose interfaces multus makes.
+fn store_of_multus(entry: &Path) {
+    let mut entry: Value = serde_json::from_slice(&fs::read(entry).expect("read the entry")).expect("JSON");
+    let config = json!({"cniVersion": "1.0.0", "name": "multus-cni", "plugins": [{"type": "multus"}]});
+    entry["config"] = STANDARD.encode(config.to_string()).into();
+    entry["networkName"] = "multus-cni".into();
+    fs::write("/var/lib/cni/results/multus-cni-c1-eth0", entry.to_string()).expect("write the entry");
+}
+
+/// Network, state, and how many ports of each attachment.
+fn listed(found: &Value) -> Vec<[String; 3]> {
+    let attachments = found["attachments"].as_array().expect("attachments").iter();
+    let ports = |one: &Value| one["ports"].as_array().expect("ports").len().to_string();
+    let text = |one: &Value, key: &str| one[key].as_str().expect("a text").to_owned();
+    let mut rows: Vec<_> = attachments.map(|one| [text(one, "network"), text(one, "state"), ports(one)]).collect();
+    rows.sort();
+    rows
+}
+
+#[track_caller]
+fn assert_says(done: &Outcome, code: i32, words: &[&str]) {
+    assert_eq!(done.code(), Some(code), "{done}");
+    words.iter().for_each(|words| assert!(done.stdout().contains(words), "no {words:?}: {done}"));
+}
+
+#[test]
+fn every_cache_is_read_and_plugins_of_others_are_unknown() {
+    for_each(
+        [("multus", "/var/lib/cni/multus"), ("cri-dockerd", "/var/lib/cni/cache"), ("named", "/run/multus")],
+        |path| {
+            let sandbox = host();
+            configure(&sandbox, &json!({"name": "m", "type": "multus", "cniDir": "/run/multus"}));
+            PublishedContainer::add(&sandbox, "first", 8080);
+            let entry = cache().pop().expect("an entry");
+            move_cache(path);
+            store_of_multus(&Path::new(path).join("results").join(entry.file_name().expect("a name")));
+            let row = |network: &str, state: &str, ports: &str| [network, state, ports].map(str::to_owned);
+            let unknown = row("multus-cni", "unknown", "0");
+            let (found, code) = document(&sandbox, &["list"]);
+            assert_eq!(
+                (code, listed(&found)),
+                (Some(0), vec![unknown.clone(), row("nomad", "whole", "1")]),
+                "{found:#}"
+            );
+            assert_eq!(found["caches"], json!(["/var/lib/cni", path]));
+            let caches = format!("caches: /var/lib/cni/results, {path}/results\n");
+            assert_says(&tool(&sandbox, &["list"]), 0, &[&caches, "unknown: not one of these plugins: multus"]);
+            assert_says(&tool(&sandbox, &["gc"]), 0, &["nothing is left over\n", &caches]);
+
+            sandbox.sh("nft flush ruleset");
+            let (found, code) = document(&sandbox, &["list"]);
+            assert_eq!((code, listed(&found)), (Some(FOUND), vec![unknown, row("nomad", "missing", "1")]), "{found:#}");
+            let state = |network: &str, rules: &str| {
+                format!("cni_attachments{{network=\"{network}\",life=\"alive\",rules=\"{rules}\"}} 1\n")
+            };
+            assert_says(
+                &tool(&sandbox, &["metrics"]),
+                0,
+                &[&state("nomad", "missing"), &state("multus-cni", "unknown")],
+            );
+            assert_says(
+                &tool(&sandbox, &["doctor", "first"]),
+                FOUND,
+                &["is unknown: not one of these plugins: multus"],
+            );
+            assert_says(&tool(&sandbox, &["repair"]), 0, &[" eth0: repaired: ", " eth0: unknown: ", &caches]);
+            assert_eq!(listed(&document(&sandbox, &["list"]).0)[1], row("nomad", "whole", "1"));
+
+            lose(&sandbox, "first");
+            fs::create_dir("/run/others").expect("create a folder");
+            script::install(Path::new("/run/others/multus"), "cat >/dev/null\n");
+            assert_says(&tool(&sandbox, &["gc", "--remove", "--plugin-dir", "/run/others"]), 0, &[" eth0: removed ("]);
+            assert_eq!(fs::read_dir(Path::new(path).join("results")).expect("the cache").count() + cache().len(), 0);
+        },
+    );
+}
+
+/// A network whose leases are where only its configuration says, or in the default folder.
+fn list(keys: &Value) -> Value {
+    let mut ipam = json!({"type": "host-local", "subnet": "10.77.0.0/24"});
+    keys.as_object().expect("keys").iter().for_each(|(key, value)| ipam[key] = value.clone());
+    let bridge = json!({"type": "bridge", "bridge": "br7", "isGateway": true, "ipMasq": true, "ipam": ipam});
+    json!({"cniVersion": "1.0.0", "name": "lost", "plugins": [bridge]})
+}
+
+/// Adds a container by a list, ends its namespace, and leaves its entry in a cache that the tool does not know.
+fn forget(sandbox: &Sandbox, list: &Value) {
+    CniTool::new(sandbox, list).add(&sandbox.container("goes")).expect_success();
+    move_cache(ELSEWHERE);
+    lose(sandbox, "goes");
+}
+
+/// What the container has made outside of its namespace.
+fn leftovers(sandbox: &Sandbox, leases: &str) -> (bool, bool) {
+    let is_lease =
+        |entry: Result<fs::DirEntry, _>| entry.is_ok_and(|one| one.file_name().to_string_lossy().starts_with("10."));
+    let has_lease = fs::read_dir(format!("{leases}/lost")).is_ok_and(|mut files| files.any(is_lease));
+    (has_lease, sandbox.sh("iptables -t nat -S").contains("10.77.0"))
+}
+
+#[test]
+fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
+    let default = "/var/lib/cni/networks";
+    for (leases, is_on_disk) in [(default, false), ("/run/cni", false), (OWN_LEASES, true), (OWN_LEASES, false)] {
+        let sandbox = host();
+        let list = list(&if leases == default { json!({}) } else { json!({"dataDir": leases}) });
+        if is_on_disk {
+            configure(&sandbox, &list);
+        }
+        forget(&sandbox, &list);
+        assert_eq!(leftovers(&sandbox, leases), (true, true), "{leases}");
+        let is_known = leases != OWN_LEASES || is_on_disk;
+        for _ in 0..2 {
+            assert_says(&tool(&sandbox, &["gc"]), FOUND, &[" eth0: left over ("]);
+            let done = tool(&sandbox, &["gc", "--remove"]);
+            if is_known {
+                assert_says(&done, 0, &[" eth0: removed ("]);
+                break;
+            }
+            assert_says(
+                &done,
+                FOUND,
+                &[" eth0: unclear: its rules are removed, but ", "leases and state files may stay"],
+            );
+        }
+        assert_eq!(leftovers(&sandbox, leases), (!is_known, false), "{leases}");
+        if !is_known {
+            let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
+            assert_says(&named, 0, &[" eth0: removed ("]);
+        }
+        assert_eq!(leftovers(&sandbox, leases), (false, false), "{leases}");
+        assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
+    }
+}
+
+/// Another runtime's cache is named, and does not have the container.
+#[test]
+fn gc_of_one_cache_leaves_what_is_in_another() {
+    let sandbox = host();
+    CniTool::new(&sandbox, &list(&json!({"dataDir": OWN_LEASES}))).add(&sandbox.container("goes")).expect_success();
+    lose(&sandbox, "goes");
+    fs::create_dir_all(format!("{ELSEWHERE}/results")).expect("create a folder");
+    let before = state(&sandbox);
+    let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
+    assert_eq!((named.stdout(), state(&sandbox)), ("nothing is left over\n", before));
+    assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
+    assert_eq!(leftovers(&sandbox, OWN_LEASES), (false, false));
+}
+
+#[test]
+fn gc_removes_flannels_state_and_what_its_delegate_has_made() {
+    let sandbox = host();
+    write_lease(&lease("10.77.0.0/16", "10.77.0.1/24", 1450).replace("IPMASQ=true", "IPMASQ=false"));
+    forget(&sandbox, &json!({"cniVersion": "1.0.0", "name": "lost", "plugins": [{"type": "flannel"}]}));
+    assert_eq!(leftovers(&sandbox, "/var/lib/cni/networks"), (true, true));
+    assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
+    assert_eq!(leftovers(&sandbox, "/var/lib/cni/networks"), (false, false));
+    assert_eq!(fs::read_dir("/var/lib/cni/flannel").map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn advice_names_the_cache_that_was_named() {
+    let sandbox = host();
+    PublishedContainer::add(&sandbox, "first", 8080);
+    move_cache(ELSEWHERE);
+    sandbox.sh("nft flush ruleset");
+    let cure = format!("-> cni-plugins repair --cache-dir {ELSEWHERE} --network nomad\n");
+    assert_says(&tool(&sandbox, &["doctor", "first", "--cache-dir", ELSEWHERE]), FOUND, &[&cure]);
+    let helps = format!("cni-plugins repair --cache-dir {ELSEWHERE} restores");
+    assert_says(&tool(&sandbox, &["trace", "8080", "--probe", "--cache-dir", ELSEWHERE]), FOUND, &[&helps]);
+}
+
+/// Calico replaces the word by the subnet of the host.
+#[test]
+fn a_range_that_a_plugin_of_others_replaces_has_no_values() {
+    let sandbox = host();
+    fs::create_dir("/run/others").expect("create a folder");
+    let plugin = "cat >/dev/null; test \"$CNI_COMMAND\" != ADD || echo '{\"cniVersion\": \"1.0.0\"}'\n";
+    script::install(Path::new("/run/others/calico"), plugin);
+    let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "usePodCidr"}]]});
+    let list = json!({"cniVersion": "1.0.0", "name": "k8s", "plugins": [{"type": "calico", "ipam": ipam}]});
+    CniTool::new(&sandbox, &list).binaries(Path::new("/run/others")).add(&sandbox.container("pod")).expect_success();
+    let done = tool(&sandbox, &["metrics"]);
+    assert_says(&done, 0, &["\ncni_unreadable_sources 0\n"]);
+    assert!(!done.stdout().contains("\ncni_addresses_free{"), "{done}");
+}
+
+/// Plugins were used in another namespace that shares `/run` with the host. The kernel's threads are in that of the host.
+#[test]
+fn the_host_itself_is_not_told_to_go_there() {
+    let sandbox = host();
+    PublishedContainer::add(&sandbox, "first", 8080);
+    sandbox.sh("rm -r /var/lib/cni/results");
+    let program = cni_conformance::binaries::under_test().join("cni-plugins");
+    let line = ["nsenter", "--net=/proc/2/ns/net", program.to_str().expect("a text"), "list"];
+    let said = sandbox.exec(&line);
+    assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(0), "no containers\n", ""));
+}

@@ -48,7 +48,7 @@ fn a_state_without_a_record_is_replaced_unless_another_interface_may_have_it() {
     for (link, up, is_replaced) in [("tunl9", "down", true), ("eth9", "up", false)] {
         let host = host();
         let container = host.sandbox.container("c1");
-        container.sh(&format!("ip link add {link} type dummy"));
+        container.sh(&format!("ip link add {link} type bridge"));
         container.sh(&format!("ip link set {link} {up}"));
         fs::create_dir_all(crate::flannel::setup::DATA).expect("a folder");
         let old = composed("1.0.0").replace("10.42.1.0", "10.42.9.0");

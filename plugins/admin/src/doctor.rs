@@ -10,8 +10,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::inventory::{Depth, Inventory, Scope};
+use crate::inventory::{Depth, Inventory};
 use crate::output::{FOUND, print};
+use crate::scope::Scope;
 
 mod configurations;
 mod container;
@@ -53,7 +54,7 @@ pub struct DoctorOptions {
 pub fn run(options: &DoctorOptions) -> ExitCode {
     match &options.container {
         Some(name) => {
-            let scope = Scope::new(options.network.clone(), options.cache_dir.clone());
+            let scope = Scope { network: options.network.clone(), cache_dir: options.cache_dir.clone() };
             container::run(name, &scope, options.json)
         }
         None => look_at_host(options),

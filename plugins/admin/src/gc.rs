@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use crate::calls::PluginFolders;
 use crate::error_line::error_line;
-use crate::inventory::{Depth, Inventory, Scope, Source};
+use crate::inventory::{Depth, Inventory, Source};
 use crate::output::{FOUND, print, report};
 use crate::refusal::{refusal, refusal_inside};
 use crate::result_cache;
+use crate::scope::Scope;
 use cni_linux::output::{complain, one_line};
 
 mod removal;

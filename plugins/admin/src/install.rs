@@ -61,10 +61,7 @@ fn install_into(path: &Path, names: &[&'static str], is_dry: bool) -> Result<Str
     };
     let mut changes = decide()?;
     if !is_dry && !plan::is_current(&changes) {
-        changes = folder.locked(|| {
-            let changes = decide()?;
-            folder.install(&program, &changes).map(|()| changes)
-        })?;
+        changes = folder.locked(decide, |changes| folder.install(&program, changes))?;
     }
     Ok(report::installed(path, &changes, is_dry))
 }
@@ -74,10 +71,7 @@ fn uninstall_from(path: &Path, is_dry: bool) -> Result<String, FolderError> {
     let decide = || Ok::<_, FolderError>(plan::uninstall(folder.ours()?, &folder.kept()?));
     let mut removals = decide()?;
     if !is_dry && !removals.is_empty() {
-        removals = folder.locked(|| {
-            let removals = decide()?;
-            folder.uninstall(&removals).map(|()| removals)
-        })?;
+        removals = folder.locked(decide, |removals| folder.uninstall(removals))?;
     }
     Ok(report::uninstalled(path, &removals, is_dry))
 }

@@ -13,13 +13,12 @@ use std::time::{Duration, SystemTime};
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
 use crate::work_share::{LEAST_SHARE, by_threads, read_ahead};
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueHint};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_flannel::Flannel;
 use cni_host_local::{Holder, HostLocal, holders};
 use cni_linux::nftables::KeptTables;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::run::Plugin as _;
@@ -35,6 +34,7 @@ use crate::network_lists;
 use crate::pools::{Pool, host_local_configs};
 use crate::port_order::{self, PortOrder};
 use crate::repair::{self, RepairOutcome};
+use crate::scope::Scope;
 use cni_builtin::PLUGINS;
 
 /// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
@@ -117,48 +117,13 @@ pub enum Source {
     Owner(RecordedOwner),
 }
 
-/// Where to look.
-#[derive(Args, Clone, Debug, Default)]
-pub struct Scope {
-    /// only attachments to this network
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
-    pub network: Option<String>,
-    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni, and those of multus and in /var/lib/cni
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    cache_dir: Option<PathBuf>,
-}
-
-impl Scope {
-    /// Attachments to one network, or to all, in the cache of a runtime.
-    pub const fn new(network: Option<String>, cache_dir: Option<PathBuf>) -> Self {
-        Self { network, cache_dir }
-    }
-
-    /// Whether it covers an attachment.
-    pub fn has(&self, at: &Attachment) -> bool {
-        self.network.as_deref().is_none_or(|name| name == at.network.as_str())
-    }
-
-    /// The directories of its caches.
-    pub fn directories(&self) -> Vec<PathBuf> {
-        result_cache::directories(self.cache_dir.as_deref())
-    }
-
-    /// A text whose commands name the cache as well, if it was named.
-    pub fn advised(&self, text: &str) -> String {
-        let Some(directory) = &self.cache_dir else { return text.to_owned() };
-        let add = |text: String, verb: &str| text.replace(verb, &format!("{verb} --cache-dir {}", directory.display()));
-        ["cni-plugins gc --remove", "cni-plugins repair"].into_iter().fold(text.to_owned(), add)
-    }
-}
-
 impl Inventory {
     /// Looks at the host, and changes nothing.
     ///
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
-        let caches = scope.directories();
+        let caches = result_cache::directories(scope.cache_dir.as_deref());
         let (files, tables) = (result_cache::list(&caches)?, KeptTables::default());
         let is_ahead = depth == Depth::Rules && files.len() > LEAST_SHARE;
         Ok(thread::scope(|threads| {
@@ -229,11 +194,10 @@ impl Inventory {
             }
         }
         let recorded = judge.recorded_but(&cached)?;
-        for at in recorded.into_iter().filter(|at| scope.has(at)) {
+        for AttachmentRecord { at, maker, .. } in recorded.into_iter().filter(|record| scope.has(&record.at)) {
             if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
                 let life = judge.life_despite_records(&at);
-                let maker = judge.record(&at).map(|record| record.maker);
-                self.push_recorded(at, Source::Record, life, maker);
+                self.push_recorded(at, Source::Record, life, Some(maker));
             }
         }
         let owners = judge.owners_but(&cached.iter().collect::<Vec<_>>())?;
@@ -286,8 +250,8 @@ impl Inventory {
         let listed = listed.unwrap_or_else(|| {
             let (Some(maker), leases) = (maker, self.leases_of(&at.network)) else { return Vec::new() };
             let files = [at.container.to_string(), format!("{}@{}", at.container, at.ifname)];
-            let has_state = || files.iter().any(|file| Path::new(FLANNEL).join(file).exists());
-            let is_known = if maker == Flannel.kind() { has_state() } else { !leases.is_empty() };
+            let mut states = files.iter().map(|file| Path::new(FLANNEL).join(file));
+            let is_known = if maker == Flannel.kind() { states.any(|file| file.exists()) } else { !leases.is_empty() };
             may_stay = (!is_known).then_some(MAY_STAY);
             Cached::of_record(at, [json!({"type": maker})].into_iter().chain(leases)).plugins
         });

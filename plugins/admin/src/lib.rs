@@ -29,6 +29,7 @@ mod progress;
 mod refusal;
 mod repair;
 mod result_cache;
+mod scope;
 mod survey;
 mod table;
 pub mod tool;

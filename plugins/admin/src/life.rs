@@ -303,13 +303,12 @@ impl Judge {
         Life::Dead
     }
 
-    /// The attachments that have records, except these.
+    /// The records of attachments, except these.
     ///
     /// # Errors
     /// When the records cannot be read.
-    pub fn recorded_but(&mut self, known: &[Attachment]) -> Result<Vec<Attachment>, Error> {
-        let records = AttachmentRecord::all_but(known, self.host.records())?;
-        Ok(records.into_iter().map(|record| record.at).collect())
+    pub fn recorded_but(&mut self, known: &[Attachment]) -> Result<Vec<AttachmentRecord>, Error> {
+        AttachmentRecord::all_but(known, self.host.records())
     }
 
     /// Judges an attachment by its record, or by where the cache says that it is; `None` when only a survey can tell.

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
 use crate::contested::{self, ContestedPort};
-use crate::inventory::{Attached, Depth, Inventory, Leftover, Scope, Source};
+use crate::inventory::{Attached, Depth, Inventory, Leftover, Source};
 use crate::output::{FOUND, print, report};
 use crate::refusal::refusal;
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::result_cache;
+use crate::scope::Scope;
 use crate::table::Table;
 use cni_linux::output::complain;
 

@@ -16,10 +16,11 @@ mod attachments;
 mod file;
 mod text;
 
-use crate::inventory::{Depth, Inventory, Scope};
+use crate::inventory::{Depth, Inventory};
 use crate::last_repair::LastRepair;
 use crate::output::{print, report};
 use crate::refusal::refusal;
+use crate::scope::Scope;
 use text::{Metric, Sample};
 
 /// The options of `metrics`.

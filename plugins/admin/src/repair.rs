@@ -37,10 +37,10 @@ use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
 use crate::dry_run::DryRun;
 use crate::error_line::error_line;
-use crate::inventory::Scope;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
 use crate::refusal::{refusal, refusal_inside};
+use crate::scope::Scope;
 use crate::work_share::{LEAST_SHARE, read_ahead};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
@@ -71,7 +71,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     if let Some(sentence) = refusal() {
         return refused(&sentence);
     }
-    let caches = options.scope.directories();
+    let caches = result_cache::directories(options.scope.cache_dir.as_deref());
     let mut files = match result_cache::list(&caches) {
         Ok(files) => files,
         Err(error) => return refused(&error.to_string()),
@@ -103,9 +103,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         let network = options.scope.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
         report.line(&format!("no attachment{network} in {}", result_cache::names(&caches)));
     }
-    if caches.len() > 1 && report.attachments > 0 {
-        report.line(&format!("caches: {}", result_cache::names(&caches)));
-    }
+    result_cache::line(&caches).lines().for_each(|line| report.line(line));
     let repair = started..Instant::now();
     // What is left for its end is done during the pause before the second look.
     drop(tools);

@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::Args;
 use cni_linux::output::complain;
 
-use crate::inventory::{Depth, Inventory, Scope};
+use crate::inventory::{Depth, Inventory};
 use crate::refusal::refusal;
+use crate::scope::Scope;
 
 mod case;
 mod follow;

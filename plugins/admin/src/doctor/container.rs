@@ -12,10 +12,11 @@ mod rules;
 mod text;
 
 use super::finding::Severity;
-use crate::inventory::{Depth, Inventory, Scope};
+use crate::inventory::{Depth, Inventory};
 use crate::output::{FOUND, print, report};
 use crate::refusal::refusal;
 use crate::repair::Tools;
+use crate::scope::Scope;
 use about::About;
 use name::{Known, find};
 use text::{json_text, plain_text};

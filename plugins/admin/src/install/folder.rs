@@ -128,18 +128,23 @@ impl Folder {
         Ok(())
     }
 
-    /// Changes the folder while no other process of this program does. What is to be done must be decided in there.
-    pub fn locked<T>(&self, change: impl FnOnce() -> Result<T, FolderError>) -> Result<T, FolderError> {
+    /// Decides what to do, and does it, while no other process of this program changes the folder.
+    pub fn locked<T>(
+        &self,
+        decide: impl Fn() -> Result<T, FolderError>,
+        change: impl Fn(&T) -> Result<(), FolderError>,
+    ) -> Result<T, FolderError> {
         create(&self.path, 0o755)?;
         create(&self.own, 0o700)?;
         let opened = File::open(&self.own).map_err(FileError::of("open", &self.own))?;
         let lock = Lock::exclusive(opened, &self.own, PATIENCE)?;
-        let done = change()?;
+        let decided = decide()?;
+        change(&decided)?;
         let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
         synced.map_err(FileError::of("write", &self.path))?;
         drop(lock);
         remove_empty(std::slice::from_ref(&self.own))?;
-        Ok(done)
+        Ok(decided)
     }
 
     /// Gives the program one more name: by a hard link, or by a copy where the file system has no links.

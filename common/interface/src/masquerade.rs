@@ -40,7 +40,7 @@ pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Ho
     let families = addresses.iter().map(|address| address.family());
     match configured {
         Some(backend) => Ok(backend),
-        None => Ok(Backend::choose(host.netfilter(Ns::Host)?, families)),
+        None => Ok(Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, families)),
     }
 }
 
@@ -156,9 +156,12 @@ fn removals(
     let own = own_addresses(&added, sandbox, &kept);
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
-    let chosen = Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied());
-    let expected = if is_added_only || chosen == Backend::Iptables { own } else { Vec::new() };
     let configured = configured(request).filter(|_| !families.is_empty());
+    let chosen = match configured {
+        Some(backend) => backend,
+        None => Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, families.iter().copied()),
+    };
+    let expected = if is_added_only || chosen == Backend::Iptables { own } else { Vec::new() };
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
     };
@@ -252,7 +255,7 @@ fn stale_by_iptables(
     host: &mut dyn Host,
 ) -> Result<Option<RuleRemoval>, Error> {
     let (table, chain) = (IptablesTable::Nat, iptables::postrouting());
-    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, table, &chain))?;
+    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().look(family, table, &chain))?;
     Ok(stale(family, table, rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
 }
 

@@ -6,8 +6,8 @@
 mod pipe;
 
 use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -53,9 +53,34 @@ pub fn run(
     changes: &[(&str, &OsStr)],
     limit: Duration,
 ) -> Result<Output, ProcessError> {
+    run_with(program, (arguments, changes), input, limit, |_| None)
+}
+
+/// The same for a program that the kernel kills when this process ends, as by `SIGKILL`: what waits for a lock must not change rules
+/// after somebody else has removed them. It gets its input after that is arranged.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_bound(program: &Path, arguments: &[&str], input: &[u8], limit: Duration) -> Result<Output, ProcessError> {
+    let pipe = bonding_pipe();
+    run_with(program, (arguments, &[]), input, limit, |child| {
+        let bound = pipe.and_then(|pipe| bind(child, pipe));
+        bound.inspect_err(|error| log::warn!("{} would outlive this process: {error}", program.display())).ok()
+    })
+}
+
+/// Runs a program. `bind` returns a pipe that is kept open while it runs.
+fn run_with(
+    program: &Path,
+    (arguments, changes): (&[&str], &[(&str, &OsStr)]),
+    input: &[u8],
+    limit: Duration,
+    bind: impl FnOnce(&Child) -> Option<PipeWriter>,
+) -> Result<Output, ProcessError> {
     let name = || program.display().to_string();
     let started = Instant::now();
     let child = spawn(program, arguments, changes).map_err(|source| ProcessError::Start { program: name(), source })?;
+    let _bond = bind(&child);
     match (ChildProcess { child, ended: false }).serve(input, started, limit) {
         Ok(ServeEnd::Ended(output)) => Ok(output),
         Ok(ServeEnd::Flooded) => Err(ProcessError::Flood { program: name() }),
@@ -70,6 +95,32 @@ pub fn keep_ended_children() -> io::Result<()> {
     // SAFETY: SIG_DFL is no handler, so nothing of ours runs in the context of a signal.
     let earlier = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     if earlier == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `linux/fcntl.h`: the signal that replaces `SIGIO`.
+const F_SETSIG: libc::c_int = 10;
+
+/// Makes a pipe whose reading end children inherit.
+fn bonding_pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    control(&reader, libc::F_SETFD, 0)?;
+    Ok((reader, writer))
+}
+
+/// Lets the kernel kill a child when the writing end is closed, as at the end of this process: the reading end, which the child has
+/// inherited, sends it `SIGKILL` then (fcntl(2)). `PR_SET_PDEATHSIG` would do the same, but only the child itself can
+/// ask for it, between `fork` and `exec`: that costs a copy of this process where `posix_spawn` needs none.
+fn bind(child: &Child, (reader, writer): (PipeReader, PipeWriter)) -> io::Result<PipeWriter> {
+    control(&reader, F_SETSIG, libc::SIGKILL)?;
+    control(&reader, libc::F_SETOWN, child.id().cast_signed())?;
+    control(&reader, libc::F_SETFL, libc::O_ASYNC)?;
+    Ok(writer)
+}
+
+fn control(pipe: &PipeReader, command: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: these commands take an integer and no memory; the descriptor is open.
+    let done = unsafe { libc::fcntl(pipe.as_raw_fd(), command, value) };
+    Errno::result(done).map(|_| ()).map_err(io::Error::from)
 }
 
 /// The most that a program may print to standard output, and to standard error.

@@ -1,7 +1,7 @@
 //! Both back ends together: which of them a machine has, and which one is used.
 
 use crate::error::NetfilterError;
-use crate::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesTable};
+use crate::iptables::{Iptables, IptablesError, IptablesTable};
 use crate::nftables::{Nftables, NftablesError};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
@@ -25,25 +25,28 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The default back end: iptables, as in the reference, if its programs are installed for every family in use;
-    /// otherwise nf_tables, if available; otherwise iptables, whose error then says what is missing. No program is
-    /// started to find out.
-    pub fn choose(netfilter: &mut dyn Netfilter, families: impl IntoIterator<Item = Family>) -> Self {
-        let installed = families.into_iter().all(|family| netfilter.iptables().is_installed(family));
-        if installed || netfilter.nftables().generation().is_err() { Self::Iptables } else { Self::Nftables }
+    /// The default back end for rules in a table: iptables, as in the reference, if it can hold them for every family in use;
+    /// otherwise nf_tables, if available; otherwise iptables, whose error then says what is missing.
+    pub fn choose(
+        netfilter: &mut dyn Netfilter,
+        table: IptablesTable,
+        families: impl IntoIterator<Item = Family>,
+    ) -> Self {
+        let is_usable = families.into_iter().all(|family| netfilter.iptables().absence(family, table).is_none());
+        if is_usable || netfilter.nftables().generation().is_err() { Self::Iptables } else { Self::Nftables }
     }
 
-    /// Verifies that rules could be kept. Of iptables a table is read, by a chain that every table has and in
-    /// which few rules stand. Its table of IPv6 is not looked at: whether a network needs it shows only in the
-    /// addresses of a container.
+    /// Verifies that rules of a family could be kept. Of iptables a table is read, by a chain that every table has and in
+    /// which few rules stand.
     pub fn verify_available(
         self,
         netfilter: &mut dyn Netfilter,
+        family: Family,
         table: IptablesTable,
     ) -> Result<(), BackendUnavailable> {
         match self {
-            Self::Iptables => verify_iptables(netfilter.iptables(), table)
-                .map_err(|source| BackendUnavailable::Iptables { table, source }),
+            Self::Iptables => verify_iptables(netfilter.iptables(), family, table)
+                .map_err(|source| BackendUnavailable::Iptables { family, table, source }),
             Self::Nftables => netfilter.nftables().generation().map(|_| ()).map_err(BackendUnavailable::Nftables),
         }
     }
@@ -59,23 +62,18 @@ impl Backend {
 }
 
 /// Rules may be read without the programs, but not added.
-fn verify_iptables(iptables: &mut dyn Iptables, table: IptablesTable) -> Result<(), IptablesError> {
-    iptables.list(Family::V4, table, &ChainName::fixed("OUTPUT"))?;
-    if iptables.is_installed(Family::V4) {
-        return Ok(());
-    }
-    match iptables.commit(&Batch { family: Family::V4, table, ops: Vec::new() }) {
-        Err(BatchError::Failed(error)) => Err(error),
-        Ok(()) | Err(BatchError::Refused(_)) => Ok(()),
-    }
+fn verify_iptables(iptables: &mut dyn Iptables, family: Family, table: IptablesTable) -> Result<(), IptablesError> {
+    iptables.list(family, table, &ChainName::fixed("OUTPUT"))?;
+    iptables.absence(family, table).map_or(Ok(()), Err)
 }
 
 /// Why the packet filter cannot be used; STATUS reports it.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendUnavailable {
     /// A table of iptables cannot be read.
-    #[error("table {table} of iptables is not available")]
+    #[error("table {table} of {} is not available", family.iptables())]
     Iptables {
+        family: Family,
         table: IptablesTable,
         #[source]
         source: IptablesError,
@@ -94,7 +92,7 @@ impl Failure for BackendUnavailable {
 
     fn details(&self) -> String {
         let causes = match self {
-            Self::Iptables { table: _, source } => [source.to_string(), source.details()],
+            Self::Iptables { family: _, table: _, source } => [source.to_string(), source.details()],
             Self::Nftables(source) => [source.to_string(), source.details()],
         };
         causes.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
@@ -102,8 +100,8 @@ impl Failure for BackendUnavailable {
 }
 
 /// The outcome of a search or a change in a back end; `None` if the back end is absent. Only this function knows that
-/// an absent back end holds no rules of the plugins: without the iptables programs of a family there are no rules of
-/// that family, and without usable nf_tables there are no tables in them.
+/// an absent back end holds no rules of the plugins: without the iptables programs of a family, or its tables in the kernel, there are
+/// no rules of that family, and without usable nf_tables there are no tables in them.
 pub fn unless_absent<T, E: Into<NetfilterError>>(done: Result<T, E>) -> Result<Option<T>, NetfilterError> {
     unless_absent_logged(log::Level::Info, done)
 }

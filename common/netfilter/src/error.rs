@@ -16,7 +16,7 @@ pub enum NetfilterError {
 }
 
 impl NetfilterError {
-    /// Whether the packet filter is absent: no iptables program for the family, or no usable nf_tables.
+    /// Whether the packet filter is absent: no iptables for the family, or no usable nf_tables.
     pub(crate) const fn is_absence(&self) -> bool {
         match self {
             Self::Iptables(error) => error.is_absence(),

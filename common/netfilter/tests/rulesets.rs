@@ -55,7 +55,7 @@ fn without_both() -> FakeNetfilter {
 }
 
 #[test]
-fn iptables_is_chosen_where_it_is_installed_for_every_family_in_use() {
+fn iptables_is_chosen_where_it_can_hold_rules_of_every_family_in_use() {
     let both = &Family::ALL[..];
     for (lacking, in_use, chosen) in [
         (&[][..], both, Backend::Iptables),
@@ -66,11 +66,17 @@ fn iptables_is_chosen_where_it_is_installed_for_every_family_in_use() {
         (both, &[], Backend::Iptables),
     ] {
         let mut netfilter = without(lacking);
-        assert_eq!(Backend::choose(&mut netfilter, in_use.iter().copied()), chosen, "{lacking:?} {in_use:?}");
-        assert_eq!((netfilter.iptables.lists(), netfilter.iptables.commits()), (0, 0));
+        let mut tableless = FakeNetfilter::default();
+        tableless.iptables.lack(lacking.iter().map(|family| (*family, IptablesTable::Nat)).collect::<Vec<_>>());
+        for netfilter in [&mut netfilter, &mut tableless] {
+            let found = Backend::choose(netfilter, IptablesTable::Nat, in_use.iter().copied());
+            assert_eq!(found, chosen, "{lacking:?} {in_use:?}");
+            assert_eq!(Backend::choose(netfilter, IptablesTable::Filter, []), Backend::Iptables);
+            assert_eq!((netfilter.iptables.lists(), netfilter.iptables.commits()), (0, 0));
+        }
     }
     assert_eq!(
-        Backend::choose(&mut without_both(), Family::ALL),
+        Backend::choose(&mut without_both(), IptablesTable::Nat, Family::ALL),
         Backend::Iptables,
         "whose error tells what is missing"
     );
@@ -80,14 +86,14 @@ fn iptables_is_chosen_where_it_is_installed_for_every_family_in_use() {
 fn what_cannot_be_used_is_not_available() {
     let mut whole = FakeNetfilter::default();
     for backend in [Backend::Iptables, Backend::Nftables] {
-        backend.verify_available(&mut whole, IptablesTable::Nat).expect("available");
+        backend.verify_available(&mut whole, Family::V4, IptablesTable::Nat).expect("available");
     }
     assert_eq!((whole.iptables.lists(), whole.iptables.commits()), (1, 0));
     for (backend, message, cause) in [
         (Backend::Iptables, "table nat of iptables is not available", "failed to locate iptables-restore"),
         (Backend::Nftables, "nf_tables is not available", "nf_tables is not supported by this kernel"),
     ] {
-        let error = backend.verify_available(&mut without_both(), IptablesTable::Nat).expect_err("absent");
+        let error = backend.verify_available(&mut without_both(), Family::V4, IptablesTable::Nat).expect_err("absent");
         assert_eq!((error.to_string().as_str(), error.code()), (message, Code::NotAvailable));
         assert!(error.details().contains(cause), "{}", error.details());
     }

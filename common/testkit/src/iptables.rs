@@ -25,6 +25,7 @@ pub struct FakeIptables {
     lists: usize,
     locks: usize,
     uninstalled: Vec<Family>,
+    lacking: Vec<(Family, IptablesTable)>,
     unreadable: Vec<ChainName>,
 }
 
@@ -79,7 +80,16 @@ impl FakeIptables {
         self.unreadable.push(chain);
     }
 
-    fn locate(&self, family: Family) -> Result<(), IptablesError> {
+    /// Lets the kernel lack some tables, whose programs exist.
+    pub fn lack(&mut self, tables: impl Into<Vec<(Family, IptablesTable)>>) {
+        self.lacking = tables.into();
+    }
+
+    fn locate(&self, family: Family, table: IptablesTable) -> Result<(), IptablesError> {
+        if self.lacking.contains(&(family, table)) {
+            let (program, text) = ("fake".to_owned(), "Table does not exist".to_owned());
+            return Err(IptablesError::NoTable { family, table, refusal: BatchRefusal { program, text } });
+        }
         if self.uninstalled.contains(&family) {
             let program = format!("{}-restore", family.iptables());
             return Err(IptablesError::NoProgram { program, path: "/bin".to_owned() });
@@ -171,7 +181,7 @@ fn with(
 
 impl Iptables for FakeIptables {
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
-        self.locate(family)?;
+        self.locate(family, table)?;
         self.lists += 1;
         if self.unreadable.contains(chain) {
             let (program, status) = ("fake".to_owned(), "exit status: 3".to_owned());
@@ -182,7 +192,7 @@ impl Iptables for FakeIptables {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        self.locate(batch.family).map_err(BatchError::Failed)?;
+        self.locate(batch.family, batch.table).map_err(BatchError::Failed)?;
         batch.text().map_err(BatchError::Failed)?;
         self.commits += 1;
         let program = "fake".to_owned();
@@ -197,8 +207,8 @@ impl Iptables for FakeIptables {
         self.apply(batch).map_err(refused)
     }
 
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.locate(family).is_ok()
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+        self.locate(family, table).err()
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

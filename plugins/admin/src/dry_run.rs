@@ -56,8 +56,8 @@ impl<'a> DryRun<'a> {
 /// A packet filter without rules.
 #[derive(Debug, Default)]
 struct NoRules {
-    /// The families for which there is a program of iptables.
-    installed: Vec<Family>,
+    /// The tables that iptables cannot use.
+    absent: Vec<(Family, IptablesTable)>,
     /// The state of nf_tables, where there are any.
     generation: Option<Generation>,
 }
@@ -108,8 +108,9 @@ impl Host for DryRun<'_> {
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
         let real = self.host.netfilter(ns)?;
         let Some(empty) = &mut self.netfilter else { return Ok(real) };
-        let installed = Family::ALL.into_iter().filter(|family| real.iptables().is_installed(*family)).collect();
-        *empty = NoRules { installed, generation: real.nftables().generation().ok() };
+        let tables = Family::ALL.into_iter().flat_map(|family| IptablesTable::ALL.map(|table| (family, table)));
+        let absent = tables.filter(|(family, table)| real.iptables().absence(*family, *table).is_some()).collect();
+        *empty = NoRules { absent, generation: real.nftables().generation().ok() };
         Ok(empty)
     }
 
@@ -137,6 +138,10 @@ impl Host for DryRun<'_> {
     }
 }
 
+fn refusal(text: &str) -> BatchRefusal {
+    BatchRefusal { program: "a host without rules".to_owned(), text: text.to_owned() }
+}
+
 impl Netfilter for NoRules {
     fn iptables(&mut self) -> &mut dyn Iptables {
         self
@@ -159,12 +164,12 @@ impl Iptables for NoRules {
 
     /// No condition holds, and nothing is changed.
     fn commit(&mut self, _batch: &Batch) -> Result<(), BatchError> {
-        let (program, text) = ("a host without rules".to_owned(), "there is no such rule".to_owned());
-        Err(BatchError::Refused(BatchRefusal { program, text }))
+        Err(BatchError::Refused(refusal("there is no such rule")))
     }
 
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.installed.contains(&family)
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+        let is_absent = self.absent.contains(&(family, table));
+        is_absent.then(|| IptablesError::NoTable { family, table, refusal: refusal("there is no such table") })
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

@@ -15,7 +15,8 @@ use cni_core::result::CniResult;
 use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::link::Address;
 use cni_model::plan::Ns;
-use cni_netfilter::Ruleset;
+use cni_netfilter::iptables::IptablesTable;
+use cni_netfilter::{Backend, Ruleset};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{Life, RecordedNamespace};
@@ -51,9 +52,9 @@ pub fn choose(
         BackendKey::Firewalld => Some(firewalld()),
         BackendKey::None => None,
         BackendKey::Auto if host.firewalld().is_running() => Some(firewalld()),
-        BackendKey::Auto => Some(match cni_netfilter::Backend::choose(host.netfilter(Ns::Host)?, families) {
-            cni_netfilter::Backend::Iptables => RuleBackend::Iptables,
-            cni_netfilter::Backend::Nftables => RuleBackend::Nftables,
+        BackendKey::Auto => Some(match Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Filter, families) {
+            Backend::Iptables => RuleBackend::Iptables,
+            Backend::Nftables => RuleBackend::Nftables,
         }),
     })
 }
@@ -288,25 +289,28 @@ fn search(request: &Request) -> RuleSearch {
     }
 }
 
-/// The back ends that may hold rules for an address without a record. If the configuration names none, the rules are in at most
-/// one, which the host has. The reference does not know the value `nftables`, and chooses then as well.
+/// The back ends that may hold rules for an address without a record. The reference does not know the value `nftables`, and chooses
+/// then as if the configuration named none. iptables may have been missing when the rules were made, or be missing since.
 fn likely_backends(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
     let firewalld = RuleBackend::Firewalld(search.zone.clone());
     let found = match search.backend {
         BackendKey::Iptables => Some(RuleBackend::Iptables),
         BackendKey::Firewalld => Some(firewalld),
         BackendKey::None => None,
-        BackendKey::Nftables if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
+        BackendKey::Auto | BackendKey::Nftables if nftables::observe_held(address, host)? => {
+            Some(RuleBackend::Nftables)
+        }
         BackendKey::Auto | BackendKey::Nftables if is_source(search, address, host) => Some(firewalld),
-        BackendKey::Auto | BackendKey::Nftables
-            if host.netfilter(Ns::Host)?.iptables().is_installed(Family::of(address)) =>
-        {
+        BackendKey::Auto | BackendKey::Nftables if has_iptables(Family::of(address), host)? => {
             Some(RuleBackend::Iptables)
         }
-        BackendKey::Auto if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
         BackendKey::Auto | BackendKey::Nftables => None,
     };
     Ok(found.into_iter().collect())
+}
+
+fn has_iptables(family: Family, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(host.netfilter(Ns::Host)?.iptables().absence(family, IptablesTable::Filter).is_none())
 }
 
 /// The back end that holds rules for an address without a record, if the configuration says `nftables`: the reference

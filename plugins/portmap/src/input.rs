@@ -10,6 +10,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_model::plan::Ns;
 use cni_netfilter::Backend;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 
 use crate::chains::ChainRegister;
@@ -70,7 +71,11 @@ pub fn config(request: &Request, targets: &[Cidr], host: &mut dyn Host) -> Resul
 pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -> Result<Config, Error> {
     let keys = request.decode::<Keys>()?;
     let in_use: Vec<Family> = families.iter().copied().filter(|family| keys.may_map(*family)).collect();
-    Ok(keys.check(Backend::choose(host.netfilter(Ns::Host)?, in_use))?)
+    let automatic = match keys.names_backend() {
+        true => Backend::Iptables,
+        false => Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, in_use),
+    };
+    Ok(keys.check(automatic)?)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Both ways give the same rules, byte for byte. If netlink cannot read or write something with certainty, the
 //! programs do it: a chain with a rule of an unknown kind, a table that does not exist yet, a user's own words.
 //!
-//! If the programs have been removed since the rules were made, rules in nf_tables are still read and removed.
+//! If the programs have been removed since the rules were made, or find no tables in the kernel, rules in nf_tables are still read and
+//! removed. Rules of others that neither can read stay where they are.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,17 +17,21 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
+    Batch, BatchError, BatchRefusal, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces,
+    SkeletonLock,
 };
-use cni_netfilter::nftables::Nftables;
+use cni_netfilter::nftables::{Nftables, NftablesError};
 
-use super::native::{BatchOutcome, Native, NativeIptables};
-use super::restore::RestoreIptables;
+use super::native::{BatchOutcome, Native, NativeIptables, UnknownRules};
+use super::restore::{RestoreIptables, legacy_tables};
 use crate::nftables::{KeptTables, NetlinkNftables};
 use cni_kernel::netns::NetnsScope;
 
 /// The program that the iptables programs of the nf_tables flavour are links to.
 const NFT_FLAVOUR: &str = "xtables-nft-multi";
+
+/// The same of the legacy flavour.
+const LEGACY_FLAVOUR: &str = "xtables-legacy-multi";
 
 /// The packet filter of the network namespace that the calling thread is in when it is first used.
 #[derive(Debug)]
@@ -35,15 +40,20 @@ pub struct AutoIptables {
     kernel: NetlinkNftables,
     /// Of each family that was asked for: its programs.
     found: BTreeMap<Family, Installed>,
+    /// The tables that the kernel does not have, with the words of the program that says so.
+    lacking: BTreeMap<(Family, IptablesTable), BatchRefusal>,
 }
 
 /// The programs of a family, where they were looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installed {
     No,
+    /// They keep its tables in the kernel's own ones.
     Legacy,
     /// They keep its tables in nf_tables.
     Nftables,
+    /// They are scripts, or older than both names.
+    Unknown,
 }
 
 impl AutoIptables {
@@ -71,7 +81,7 @@ impl AutoIptables {
     }
 
     const fn of(programs: RestoreIptables, kernel: NetlinkNftables) -> Self {
-        Self { programs, kernel, found: BTreeMap::new() }
+        Self { programs, kernel, found: BTreeMap::new(), lacking: BTreeMap::new() }
     }
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
@@ -91,34 +101,48 @@ impl AutoIptables {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    ) -> Result<ChainRules, IptablesError> {
+        self.find_lacking(family, table)?;
         let listed = self.programs.list(family, table, chain);
+        if let Err(IptablesError::NoTable { refusal, .. }) = &listed {
+            self.lacking.insert((family, table), refusal.clone());
+        }
         self.expire();
         listed
     }
 
+    /// Fails if a program has found no table before.
+    fn find_lacking(&self, family: Family, table: IptablesTable) -> Result<(), IptablesError> {
+        let refusal = self.lacking.get(&(family, table)).cloned();
+        refusal.map_or(Ok(()), |refusal| Err(IptablesError::NoTable { family, table, refusal }))
+    }
+
     fn commit_by_programs(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        self.find_lacking(batch.family, batch.table).map_err(BatchError::Failed)?;
         let done = self.programs.commit(batch);
         self.expire();
         done
     }
 
-    /// Whether the programs of a family are missing, so that only nf_tables can hold rules of this table.
+    /// Whether the programs of a family are missing, or find no table, so that only nf_tables can hold its rules.
     fn has_lost_programs(&mut self, family: Family, table: IptablesTable) -> bool {
-        self.installed(family) == Installed::No && !is_in_legacy_kernel(family, table, self.programs.scope())
+        self.lacking.contains_key(&(family, table))
+            || (self.installed(family) == Installed::No && !is_in_legacy_kernel(family, table, self.programs.scope()))
     }
 
+    /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
+    /// is no chain.
     fn list_without_programs(
         &mut self,
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Option<Option<Vec<IptablesRule>>> {
-        match NativeIptables::new(self.kernel.connection()).look(family, table, chain) {
+    ) -> Option<ChainRules> {
+        match NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Keep) {
             Native::Done(rules) => Some(rules),
             Native::Fallback(reason) => {
                 log::debug!("chain {chain} cannot be read without iptables: {reason}");
-                None
+                matches!(self.kernel.generation(), Err(NftablesError::Unsupported { .. })).then_some(None)
             }
         }
     }
@@ -135,28 +159,24 @@ impl AutoIptables {
     }
 }
 
-/// Whether the kernel's own tables of iptables, which the legacy programs use, may have rules of a table. It lists
-/// those in use in each network namespace (`net/netfilter/x_tables.c`).
+/// Whether the kernel's own tables of iptables may have rules of a table.
 fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope) -> bool {
-    let names = match family {
-        Family::V4 => "/proc/thread-self/net/ip_tables_names",
-        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
-    };
-    match scope.run(|| fs::read_to_string(names)).and_then(|read| read) {
+    match legacy_tables(family, scope) {
         Ok(tables) => tables.lines().any(|name| name == table.as_str()),
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => {
-            log::debug!("{names} cannot be read: {error}");
+            log::debug!("the {family} tables of iptables in the kernel cannot be listed: {error}");
             true
         }
     }
 }
 
-/// The flavour of a program. A script in the place of one of the nf_tables flavour does not count.
+/// The flavour of a program. A script in the place of one counts as unknown.
 fn flavour(program: &Path) -> Installed {
     match fs::canonicalize(program) {
         Ok(file) if file.file_name() == Some(OsStr::new(NFT_FLAVOUR)) => Installed::Nftables,
-        Ok(_) | Err(_) => Installed::Legacy,
+        Ok(file) if file.file_name() == Some(OsStr::new(LEGACY_FLAVOUR)) => Installed::Legacy,
+        Ok(_) | Err(_) => Installed::Unknown,
     }
 }
 
@@ -182,7 +202,7 @@ impl Iptables for AutoIptables {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    ) -> Result<ChainRules, IptablesError> {
         if self.is_in_nftables(family) {
             match NativeIptables::new(self.kernel.connection()).list(family, table, chain) {
                 Native::Done(rules) => return Ok(rules),
@@ -191,10 +211,15 @@ impl Iptables for AutoIptables {
                 }
             }
         }
-        match self.has_lost_programs(family, table).then(|| self.list_without_programs(family, table, chain)).flatten()
-        {
-            Some(rules) => Ok(rules),
-            None => self.list_by_programs(family, table, chain),
+        match self.list_by_programs(family, table, chain) {
+            // Its own tables, with rules that only nft can print.
+            Err(error @ IptablesError::Failed { .. }) if self.is_in_nftables(family) => {
+                self.list_without_programs(family, table, chain).ok_or(error)
+            }
+            Err(error) if error.is_absence() && self.has_lost_programs(family, table) => {
+                self.list_without_programs(family, table, chain).ok_or(error)
+            }
+            listed => listed,
         }
     }
 
@@ -203,9 +228,10 @@ impl Iptables for AutoIptables {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    ) -> Result<ChainRules, IptablesError> {
         if self.is_in_nftables(family)
-            && let Native::Done(rules) = NativeIptables::new(self.kernel.connection()).look(family, table, chain)
+            && let Native::Done(rules) =
+                NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Refuse)
         {
             return Ok(rules);
         }
@@ -237,9 +263,8 @@ impl Iptables for AutoIptables {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        let is_removal = batch.only_removes() && !batch.changes_nothing();
-        let is_native =
-            self.is_in_nftables(batch.family) || (is_removal && self.has_lost_programs(batch.family, batch.table));
+        let is_native = self.is_in_nftables(batch.family)
+            || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
         if !is_native {
             return self.commit_by_programs(batch);
         }
@@ -260,8 +285,16 @@ impl Iptables for AutoIptables {
         }
     }
 
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.installed(family) != Installed::No
+    /// Tables of the nf_tables flavour are there with the kernel's nf_tables, without which there is no other back end either.
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+        match self.installed(family) {
+            Installed::Nftables => None,
+            Installed::Legacy if is_in_legacy_kernel(family, table, self.programs.scope()) => None,
+            Installed::Legacy | Installed::Unknown | Installed::No => {
+                let listed = self.list_by_programs(family, table, &ChainName::fixed("OUTPUT"));
+                listed.err().filter(IptablesError::is_absence)
+            }
+        }
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

@@ -58,7 +58,7 @@ impl Program {
         let arguments = [&["-w", &seconds], arguments].concat();
         let command = format!("{} {}", self.path.display(), arguments.join(" "));
         let limit = patience.saturating_add(GRACE);
-        match scope.run(|| process::run(&self.path, &arguments, input.as_bytes(), &[], limit)) {
+        match scope.run(|| process::run_bound(&self.path, &arguments, input.as_bytes(), limit)) {
             Err(error) => Err(IptablesError::Run { program: command, source: Box::new(error) }),
             Ok(Ok(output)) => ended(command, output, patience),
             Ok(Err(ProcessError::Deadline { program, limit })) => Err(IptablesError::Stuck { program, limit }),

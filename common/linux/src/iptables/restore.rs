@@ -5,6 +5,8 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +41,34 @@ pub struct RestoreIptables {
 enum ChainListing {
     Rules(Vec<IptablesRule>),
     Absent,
+    /// The kernel does not have the table.
+    NoTable(ProgramEnd),
     Unreadable(ProgramEnd),
+}
+
+/// The words of programs for a table that the kernel does not have: those of `iptc_strerror` (libiptc) with the errors of the system in
+/// it, and of `nft_init`, `mnl_genid_get` and `mnl_nft_table_batch` of the nf_tables flavour.
+const NO_TABLE: [&str; 7] = [
+    "Table does not exist",
+    "who? (do you need to insmod?)",
+    "Address family not supported",
+    "Protocol not supported",
+    "Protocol not available",
+    "rule set generation id: Invalid argument",
+    "TABLE_ADD failed (Operation not supported)",
+];
+
+/// The exit status of a legacy program that cannot open a table: `VERSION_PROBLEM` of xtables.h.
+const VERSION_PROBLEM: i32 = 3;
+
+/// The tables of iptables in the kernel itself, which the legacy programs use: it lists those in use in each network namespace
+/// (`net/netfilter/x_tables.c`).
+pub(super) fn legacy_tables(family: Family, scope: &NetnsScope) -> io::Result<String> {
+    let names = match family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    scope.run(|| fs::read_to_string(names)).and_then(|read| read)
 }
 
 impl RestoreIptables {
@@ -95,9 +124,17 @@ impl RestoreIptables {
         match ended.status.code() {
             Some(0) => Ok(ChainListing::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
             Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(ChainListing::Absent),
+            Some(status) if self.is_without_table(family, status, &ended.stderr) => Ok(ChainListing::NoTable(ended)),
             Some(1) if self.is_absent(family, table, chain)? => Ok(ChainListing::Absent),
             Some(_) | None => Ok(ChainListing::Unreadable(ended)),
         }
+    }
+
+    /// Whether a program has failed because the kernel does not have the table. Where it names another reason, such as missing
+    /// rights, the kernel itself shows whether it has tables at all.
+    fn is_without_table(&self, family: Family, status: i32, text: &str) -> bool {
+        let has_none = || legacy_tables(family, &self.scope).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        NO_TABLE.iter().any(|words| text.contains(words)) || (status == VERSION_PROBLEM && has_none())
     }
 
     /// Whether a chain that `iptables -S` calls "incompatible" does not exist at all: iptables-nft 1.8.9 uses the same
@@ -124,15 +161,18 @@ impl Iptables for RestoreIptables {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
-        match self.look(family, table, chain)? {
+        let listing = match self.look(family, table, chain)? {
+            // Somebody may have made the chain just after we looked.
+            ChainListing::Unreadable(_) => self.look(family, table, chain)?,
+            listing => listing,
+        };
+        match listing {
             ChainListing::Rules(rules) => Ok(Some(rules)),
             ChainListing::Absent => Ok(None),
-            // Somebody may have made the chain just after we looked.
-            ChainListing::Unreadable(_) => match self.look(family, table, chain)? {
-                ChainListing::Rules(rules) => Ok(Some(rules)),
-                ChainListing::Absent => Ok(None),
-                ChainListing::Unreadable(ended) => Err(ended.failure()),
-            },
+            ChainListing::NoTable(ProgramEnd { command: program, stderr: text, .. }) => {
+                Err(IptablesError::NoTable { family, table, refusal: BatchRefusal { program, text } })
+            }
+            ChainListing::Unreadable(ended) => Err(ended.failure()),
         }
     }
 
@@ -145,8 +185,8 @@ impl Iptables for RestoreIptables {
         }
     }
 
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.find(family).is_some()
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+        self.list(family, table, &ChainName::fixed("OUTPUT")).err().filter(IptablesError::is_absence)
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

@@ -21,7 +21,7 @@ pub(super) fn run(transaction: &Transaction, path: &OsStr, scope: &NetnsScope) -
     let program = find_program(NFT, path).ok_or_else(|| TransactionError::Failed(absent(transaction, path)))?;
     let command = || format!("{} -f -", program.display());
     let failed = |source: BoxError| TransactionError::Failed(NftablesError::Run { program: command(), source });
-    let ended = scope.run(|| process::run(&program, &["-f", "-"], script.as_bytes(), &[], LIMIT));
+    let ended = scope.run(|| process::run_bound(&program, &["-f", "-"], script.as_bytes(), LIMIT));
     let ended = ended.map_err(|error| failed(error.into()))?.map_err(|error| failed(error.into()))?;
     if ended.status.success() {
         return Ok(());

@@ -74,3 +74,18 @@ fn an_end_that_cannot_be_watched_is_no_failure() {
     child.wait().expect("ended");
     assert!(watch(&child).expect("no failure").is_none(), "there is no process to be watched");
 }
+
+/// The pipe is closed when the process ends, however it does.
+#[test]
+fn a_bound_program_is_killed_with_the_end_of_its_pipe_and_not_before() {
+    use std::os::unix::process::ExitStatusExt;
+    let pipe = bonding_pipe().expect("a pipe");
+    let mut child = spawn(Path::new("/bin/sleep"), &["60"], &[]).expect("started");
+    let writer = bind(&child, pipe).expect("bound");
+    assert_eq!(child.try_wait().expect("looked"), None);
+    drop(writer);
+    assert_eq!(child.wait().expect("waited").signal(), Some(9));
+    let input = vec![b'x'; 1 << 20];
+    let output = run_bound(Path::new("/bin/cat"), &["-"], &input, LONG).expect("it ends");
+    assert!(output.status.success() && output.stdout == input);
+}

@@ -103,8 +103,8 @@ impl Iptables for FlavourIptables {
         self.inner().commit(batch)
     }
 
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.inner().is_installed(family)
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+        self.inner().absence(family, table)
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {

@@ -51,8 +51,9 @@ pub trait Iptables {
     /// [`BatchError::Refused`] if a line does not fit what exists.
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
 
-    /// Whether the family's programs are installed; none is started to find out.
-    fn is_installed(&mut self, family: Family) -> bool;
+    /// Why a table certainly cannot hold rules: there is no program, or the kernel does not have the table. `None` if the table
+    /// can be read, and also if that fails for a reason that may pass, such as a lock. A program is started only if nothing else tells.
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError>;
 
     /// Keeps other plugins from changing what containers share, until the value is dropped.
     ///

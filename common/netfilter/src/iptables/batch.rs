@@ -84,11 +84,6 @@ impl Batch {
         })
     }
 
-    /// Whether the batch consists of conditions only.
-    pub fn changes_nothing(&self) -> bool {
-        self.ops.iter().all(|op| matches!(op, BatchLine::Require(_)))
-    }
-
     /// The input of `iptables-restore --noflush`.
     ///
     /// # Errors

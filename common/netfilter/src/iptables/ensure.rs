@@ -32,7 +32,7 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     if let BatchAttempt::Done(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
-    if !tables.is_installed(want.family) {
+    if tables.absence(want.family, want.table).is_some() {
         // Nothing can be added, so there is nothing to keep others from.
         return repair(tables, want);
     }

@@ -32,6 +32,9 @@ pub enum IptablesError {
     /// The program that changes the packet filter is not installed.
     #[error("failed to locate {program}: no such program in the directories of PATH")]
     NoProgram { program: String, path: String },
+    /// The kernel does not have the table, as the program says.
+    #[error("this kernel has no {family} table {table} for iptables")]
+    NoTable { family: Family, table: IptablesTable, refusal: BatchRefusal },
     /// A program could not be run to its end.
     #[error("failed to run {program}")]
     Run {
@@ -83,10 +86,10 @@ pub enum IptablesError {
 }
 
 impl IptablesError {
-    /// Whether the host has no iptables program for the family.
+    /// Whether the host has no iptables program for the family, or the kernel has no tables for it: then there are no rules.
     pub const fn is_absence(&self) -> bool {
         match self {
-            Self::NoProgram { .. } => true,
+            Self::NoProgram { .. } | Self::NoTable { .. } => true,
             Self::Run { .. }
             | Self::Unanswered { .. }
             | Self::Stuck { .. }
@@ -101,10 +104,25 @@ impl IptablesError {
     }
 }
 
+impl BatchRefusal {
+    fn told(&self) -> String {
+        format!("{}: {}", self.program, without_swallowed_phrases(&self.text))
+    }
+}
+
+/// How plugins do without iptables.
+const OTHER_BACKEND: &str = "\"backend\": \"nftables\" (bridge and ptp: \"ipMasqBackend\") does without iptables";
+
+/// Adds what helps if a table of the same name that `nft` has made is in the way.
+fn advised(text: String) -> String {
+    let is_in_the_way = ["is incompatible", "CHAIN_ADD failed"].iter().any(|words| text.contains(words));
+    if is_in_the_way { format!("{text}; {OTHER_BACKEND}") } else { text }
+}
+
 impl Failure for IptablesError {
     fn code(&self) -> Code {
         match self {
-            Self::NoProgram { .. } | Self::Run { .. } | Self::Failed { .. } => Code::Program,
+            Self::NoProgram { .. } | Self::NoTable { .. } | Self::Run { .. } | Self::Failed { .. } => Code::Program,
             Self::Stuck { .. } | Self::Locked { .. } => Code::TryAgain,
             Self::LockFile { .. } => Code::Io,
             Self::Refused { .. } | Self::InUse { .. } | Self::Unanswered { .. } => Code::Kernel,
@@ -116,11 +134,10 @@ impl Failure for IptablesError {
     fn details(&self) -> String {
         match self {
             Self::NoProgram { path, .. } => format!("PATH={path}"),
-            Self::Failed { text, .. } => without_swallowed_phrases(text),
-            Self::Refused { refusal: BatchRefusal { program, text }, .. }
-            | Self::InUse { refusal: BatchRefusal { program, text }, .. } => {
-                format!("{program}: {}", without_swallowed_phrases(text))
-            }
+            Self::NoTable { refusal, .. } => format!("{}; {OTHER_BACKEND}", refusal.told()),
+            Self::Failed { text, .. } => advised(without_swallowed_phrases(text)),
+            Self::Refused { refusal, .. } => advised(refusal.told()),
+            Self::InUse { refusal, .. } => refusal.told(),
             Self::Run { source, .. } | Self::Unanswered { source, .. } => {
                 without_swallowed_phrases(&source.to_string())
             }

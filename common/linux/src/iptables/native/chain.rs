@@ -2,12 +2,13 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{IptablesRule, IptablesTable};
+use cni_netfilter::iptables::{IptablesRule, IptablesTable, Match, Target};
 use cni_netfilter::nftables::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftName, Policy, TableId};
 
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::{FEW, text};
 use cni_kernel::netlink::Cause;
+use cni_kernel::nftables::listing::RawRule;
 use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
@@ -47,17 +48,38 @@ pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<boo
     connection.has_chain(id).map_err(|cause| unreadable(id, &cause))
 }
 
+/// What to do with rules of an unknown kind, as `nft` writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownRules {
+    /// The chain is not read.
+    Refuse,
+    /// They keep their places among the others, as rules that are nobody's.
+    Keep,
+}
+
 /// The rules of a chain with their handles; `None` if it does not exist.
 pub(super) fn numbered(
     connection: &mut NftConnection,
     family: Family,
     id: &ChainId,
     chain: &ChainName,
+    unknown: UnknownRules,
 ) -> Result<Option<Vec<NumberedRule>>, String> {
-    let found = connection.rules(id, |payload| Some(read_rule(family, chain, payload)));
+    let read = |payload: &[u8]| match read_rule(family, chain, payload) {
+        None if unknown == UnknownRules::Keep => unread(chain, payload),
+        known => known,
+    };
+    let found = connection.rules(id, |payload| Some(read(payload)));
     let Some(found) = found.map_err(|cause| unreadable(id, &cause))? else { return Ok(None) };
     let rules: Option<Vec<NumberedRule>> = found.into_iter().collect();
     rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
+}
+
+/// A rule of an unknown kind, of which only the handle is known.
+fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
+    let handle = RawRule::read(payload)?.handle;
+    let words = vec!["handle".to_owned(), handle.to_string()];
+    Some((handle, IptablesRule::new(chain.clone(), vec![Match::Raw(words)], Target::Raw(Vec::new()))))
 }
 
 /// A listing in which only rules were decoded that may be wanted, each at its position.

@@ -19,6 +19,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::text;
+pub use chain::UnknownRules;
 use chain::{chain_id, is_builtin, numbered, partly_numbered};
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::nftables::xt::NumberedRule;
@@ -65,7 +66,7 @@ impl<'a> NativeIptables<'a> {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Native<Option<Vec<IptablesRule>>> {
-        match self.look(family, table, chain) {
+        match self.look(family, table, chain, UnknownRules::Refuse) {
             // A chain of the table itself is there as soon as iptables looks at it.
             Native::Done(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
             looked @ (Native::Done(_) | Native::Fallback(_)) => looked,
@@ -78,9 +79,10 @@ impl<'a> NativeIptables<'a> {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
+        unknown: UnknownRules,
     ) -> Native<Option<Vec<IptablesRule>>> {
-        let found =
-            chain_id(family, table, chain).and_then(|id| Ok((numbered(self.connection, family, &id, chain)?, id)));
+        let found = chain_id(family, table, chain)
+            .and_then(|id| Ok((numbered(self.connection, family, &id, chain, unknown)?, id)));
         match found {
             Ok((Some(rules), id)) => {
                 self.forget_copies(&id, &rules);

@@ -59,7 +59,8 @@ impl fmt::Display for Zone {
 
 /// The host's firewalld, if it has one.
 pub trait Firewalld {
-    /// Whether firewalld answers. If the bus cannot be reached, firewalld counts as not running, as in the reference.
+    /// Whether firewalld answers. If the bus cannot be reached, firewalld counts as not running, as in the reference; so it does once it
+    /// has refused to serve this user.
     fn is_running(&mut self) -> bool;
 
     /// Whether an address, as a network with a full-length prefix, is a source of a zone. If firewalld does not run, it

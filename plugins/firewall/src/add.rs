@@ -32,13 +32,22 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         return Ok(prev_result);
     }
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
-    if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
-        claims::lock(addresses.iter().copied(), journal.host());
-        clear_abandoned(&owner, &addresses, journal.host())?;
-        let register = ClaimRegister::observe(&owner, &addresses, journal.host().records())?;
-        let home = RecordedNamespace::observe(request, journal.host())?;
-        let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
-        journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
+    let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? else { return Ok(prev_result) };
+    claims::lock(addresses.iter().copied(), journal.host());
+    clear_abandoned(&owner, &addresses, journal.host())?;
+    let register = ClaimRegister::observe(&owner, &addresses, journal.host().records())?;
+    let home = RecordedNamespace::observe(request, journal.host())?;
+    let plan_by = |backend: &RuleBackend| {
+        plan(&config, backend, register.claim(&owner, home.as_ref(), &addresses, backend), &prev_result)
+    };
+    if let Err(error) = journal.apply(&plan_by(&backend)?) {
+        // firewalld may have ended meanwhile, or may not serve this user.
+        let Some(other) = locate::choose(&config, families(&addresses), journal.host())?.filter(|now| *now != backend)
+        else {
+            return Err(error);
+        };
+        log::warn!("using {other}, since {backend} failed: {}", error.in_full());
+        journal.apply(&plan_by(&other)?)?;
     }
     Ok(prev_result)
 }

@@ -9,14 +9,14 @@ use std::net::IpAddr;
 use cni_core::cidr::is_global;
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, ChainName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::newcomer::{self, FormerHolder};
 use cni_model::link::Address;
 use cni_model::plan::Ns;
 use cni_netfilter::iptables::IptablesTable;
-use cni_netfilter::{Backend, Ruleset};
+use cni_netfilter::{Backend, Ruleset, unless_absent};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{Life, RecordedNamespace};
@@ -24,7 +24,7 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
 use crate::claims::{self, Claim, OwnerRecord};
-use crate::config::{BackendKey, Config, Keys, RuleSearch};
+use crate::config::{BackendKey, Config, FORWARD_CHAIN, Keys, RuleSearch};
 use crate::{iptables, nftables};
 
 /// An address whose rules are to be removed.
@@ -309,8 +309,11 @@ fn likely_backends(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) ->
     Ok(found.into_iter().collect())
 }
 
+/// Whether there may be rules of iptables: it can be used, or rules are left in nf_tables without it.
 fn has_iptables(family: Family, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(host.netfilter(Ns::Host)?.iptables().absence(family, IptablesTable::Filter).is_none())
+    let (tables, table) = (host.netfilter(Ns::Host)?.iptables(), IptablesTable::Filter);
+    Ok(tables.absence(family, table).is_none()
+        || unless_absent(tables.look(family, table, &ChainName::fixed(FORWARD_CHAIN)))?.flatten().is_some())
 }
 
 /// The back end that holds rules for an address without a record, if the configuration says `nftables`: the reference

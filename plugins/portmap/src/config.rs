@@ -27,6 +27,8 @@ const MASQUERADE_BIT: u8 = 13;
 pub struct Config {
     /// The back end that holds the rules.
     pub backend: Backend,
+    /// The one that may hold them as well, since the configuration names none.
+    pub other: Option<Backend>,
     /// Which connections get the host's address as their source, if any.
     pub masquerade: Option<Masquerade>,
     /// Conditions in the backend's language that a packet must match as well, for IPv4.
@@ -186,6 +188,7 @@ impl Keys {
         let has_chain = external_set_mark_chain.is_some();
         let marker = Marker::choose(mark_masq_bit, external_set_mark_chain)?;
         let conditions = [("conditionsV4", &conditions_v4), ("conditionsV6", &conditions_v6)];
+        let other = backend.is_none().then(|| automatic.other());
         let backend = choose_backend(backend, automatic)?;
         refuse_foreign(backend, has_chain, &conditions)?;
         conditions.iter().try_for_each(|(key, words)| refuse_unwritable(backend, key, words))?;
@@ -193,6 +196,7 @@ impl Keys {
         let sources = if masq_all { Sources::All } else { Sources::Local };
         Ok(Config {
             backend,
+            other,
             masquerade: snat.unwrap_or(true).then_some(Masquerade { sources, marker }),
             conditions_v4,
             conditions_v6,

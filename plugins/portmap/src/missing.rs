@@ -13,6 +13,7 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::{MissingPart, MissingRecords};
 
 use crate::add::{lead, localnet_target, observe_link};
+use crate::config::Config;
 use crate::error::PortmapError;
 use crate::input::Input;
 use crate::{contested, iptables, localnet, nftables};
@@ -79,15 +80,31 @@ fn missing_mapping(input: &Input, target: Cidr, host: &mut dyn Host) -> Result<O
 }
 
 /// Looks for what a container needs in the family of its address: the first rule that is missing, unless the
-/// container has all that the reference makes.
+/// container has all that the reference makes. Where the configuration names no back end, rules in either are enough: iptables may have
+/// become usable since ADD, or unusable.
 pub fn observe_missing(host: &mut dyn Host, input: &Input, target: Cidr) -> Result<Option<MissingMapping>, Error> {
+    let Config { backend, other, .. } = input.config;
+    let Some(missing) = missing_by(backend, host, input, target)? else { return Ok(None) };
+    if let Some(other) = other
+        && missing_by(other, host, input, target).is_ok_and(|missing| missing.is_none())
+    {
+        return Ok(None);
+    }
+    Ok(Some(MissingMapping { family: target.family(), missing }))
+}
+
+fn missing_by(
+    backend: Backend,
+    host: &mut dyn Host,
+    input: &Input,
+    target: Cidr,
+) -> Result<Option<MissingRule>, Error> {
     let Input { config, at, chains, .. } = input;
-    let missing = match config.backend {
+    Ok(match backend {
         Backend::Iptables => Ruleset::from(iptables::ensure(config, at, &chains.chain(), target, RulePosition::Back))
             .missing(host.netfilter(Ns::Host)?)?,
         Backend::Nftables => nftables::observe_missing(host, config, at, target)?,
-    };
-    Ok(missing.map(|missing| MissingMapping { family: target.family(), missing }))
+    })
 }
 
 /// The first missing rule.

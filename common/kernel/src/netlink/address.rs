@@ -39,7 +39,7 @@ impl Socket {
             found => found,
         };
         found.map_err(during(|| match link {
-            Some(index) => format!("list the addresses of link {index}"),
+            Some(index) => format!("list the addresses of {}", self.label(index)),
             None => "list the addresses of all links".to_owned(),
         }))
     }
@@ -65,8 +65,12 @@ impl Socket {
             IpAddr::V6(_) if dad == Dad::Skip => message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad)),
             IpAddr::V4(_) | IpAddr::V6(_) => (),
         }
-        self.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(during(|| format!("add address {cidr} to link {index}")))
+        self.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map_err(|cause| {
+            // An address that exists is usual, and not worth another question.
+            let exists = cause.errno() == Some(libc::EEXIST);
+            let link = if exists { format!("link {index}") } else { self.label(index) };
+            during(|| format!("add address {cidr} to {link}"))(cause)
+        })
     }
 
     /// Removes an address from a link; it is not an error if the address or the link is absent.
@@ -76,7 +80,7 @@ impl Socket {
                 Some(libc::EADDRNOTAVAIL | libc::ENODEV) => Ok(()),
                 _ => Err(cause),
             })
-            .map_err(during(|| format!("remove address {cidr} from link {index}")))
+            .map_err(during(|| format!("remove address {cidr} from {}", self.label(index))))
     }
 }
 

@@ -22,13 +22,13 @@ impl Socket {
     pub fn set_master(&mut self, index: u32, bridge: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Controller(bridge))
             .map_err(|cause| if cause.errno() == Some(libc::EXFULL) { Cause::BridgeFull } else { cause })
-            .map_err(during(|| format!("make link {index} a port of bridge {bridge}")))
+            .map_err(during(|| format!("make {} a port of bridge {bridge}", self.label(index))))
     }
 
     /// Removes a port from its bridge.
     pub fn clear_master(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Controller(0))
-            .map_err(during(|| format!("remove link {index} from its bridge")))
+            .map_err(during(|| format!("remove {} from its bridge", self.label(index))))
     }
 
     /// Sets both properties of a bridge port.

@@ -25,7 +25,7 @@ impl Socket {
     /// When the kernel refuses: `EEXIST` when the name is taken, `EBUSY` when the link is up on older kernels.
     pub fn set_name(&mut self, index: u32, name: &IfName) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::IfName(name.to_string()))
-            .map_err(during(|| format!("rename link {index} to {name}")))
+            .map_err(during(|| format!("rename {} to {name}", self.label(index))))
     }
 }
 

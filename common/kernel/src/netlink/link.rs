@@ -64,6 +64,14 @@ impl Socket {
         self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
     }
 
+    /// The name of a link for an error about it, or its index if it has none any more.
+    pub(super) fn label(&mut self, index: u32) -> String {
+        match self.ask_for_link(link_message(index)) {
+            Ok(Some(link)) => link.name,
+            Ok(None) | Err(_) => format!("link {index}"),
+        }
+    }
+
     /// Lists the links of a kind, by the kernel's word. Older kernels send all links; the others are left out here.
     pub fn links_of_kind(&mut self, kind: &str) -> Result<Vec<Link>, NetlinkError> {
         let listed = self.dump(&RouteNetlinkMessage::GetLink(question_about_kind(kind, None)), read_of_kind(kind));
@@ -87,24 +95,24 @@ impl Socket {
 
     /// Sets a link up.
     pub fn set_link_up(&mut self, index: u32) -> Result<(), NetlinkError> {
-        self.switch_flag(index, LinkFlags::Up, true).map_err(during(|| format!("set link {index} up")))
+        self.switch_flag(index, LinkFlags::Up, true).map_err(during(|| format!("set {} up", self.label(index))))
     }
 
     /// Sets a link down.
     pub fn set_link_down(&mut self, index: u32) -> Result<(), NetlinkError> {
-        self.switch_flag(index, LinkFlags::Up, false).map_err(during(|| format!("set link {index} down")))
+        self.switch_flag(index, LinkFlags::Up, false).map_err(during(|| format!("set {} down", self.label(index))))
     }
 
     /// Sets promiscuous mode of a link on or off (`IFF_PROMISC`).
     pub fn set_promisc(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Promisc, on)
-            .map_err(during(|| format!("set promiscuous mode of link {index} to {on}")))
+            .map_err(during(|| format!("set promiscuous mode of {} to {on}", self.label(index))))
     }
 
     /// Lets a link receive every multicast frame, or not (`IFF_ALLMULTI`).
     pub fn set_all_multicast(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Allmulti, on)
-            .map_err(during(|| format!("set reception of all multicast of link {index} to {on}")))
+            .map_err(during(|| format!("set reception of all multicast of {} to {on}", self.label(index))))
     }
 
     fn switch_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> Result<(), Cause> {
@@ -124,7 +132,7 @@ impl Socket {
     /// When the kernel refuses, such as a multicast address (`EADDRNOTAVAIL`).
     pub fn set_mac(&mut self, index: u32, mac: &Mac) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Address(mac.bytes().to_vec()))
-            .map_err(during(|| format!("set the MAC address of link {index} to {mac}")))
+            .map_err(during(|| format!("set the MAC address of {} to {mac}", self.label(index))))
     }
 
     /// Sets the MTU of a link, in bytes.
@@ -133,13 +141,13 @@ impl Socket {
     /// When the kernel refuses, such as an MTU that the driver does not take (`EINVAL`).
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Mtu(mtu))
-            .map_err(during(|| format!("set the MTU of link {index} to {mtu}")))
+            .map_err(during(|| format!("set the MTU of {} to {mtu}", self.label(index))))
     }
 
     /// Sets how many packets may wait to be sent by a link.
     pub fn set_tx_queue_length(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::TxQueueLen(packets))
-            .map_err(during(|| format!("set the transmit queue length of link {index} to {packets}")))
+            .map_err(during(|| format!("set the transmit queue length of {} to {packets}", self.label(index))))
     }
 
     /// Sets the alias of a link; an empty one removes it.
@@ -148,7 +156,7 @@ impl Socket {
     /// When the kernel refuses, such as an alias of more than 255 bytes.
     pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), NetlinkError> {
         self.set_attribute(index, alias_attribute(alias))
-            .map_err(during(|| format!("set the alias of link {index} to {alias:?}")))
+            .map_err(during(|| format!("set the alias of {} to {alias:?}", self.label(index))))
     }
 
     /// Moves a link to a namespace, or leaves it in its own, and gives it a name and an alias there.
@@ -167,7 +175,8 @@ impl Socket {
         change.attributes.extend(netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
         change.attributes.push(LinkAttribute::IfName(name.to_string()));
         change.attributes.push(alias_attribute(alias));
-        self.change(RouteNetlinkMessage::SetLink(change), 0).map_err(during(|| format!("move link {index} to {name}")))
+        self.change(RouteNetlinkMessage::SetLink(change), 0)
+            .map_err(during(|| format!("move {} to {name}", self.label(index))))
     }
 
     /// Sets one attribute of a link.
@@ -183,7 +192,7 @@ impl Socket {
     /// If the kernel refuses: `ENODEV` if there is no such link, `EOPNOTSUPP` for `lo`.
     pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelLink(link_message(index)), 0)
-            .map_err(during(|| format!("delete link {index}")))
+            .map_err(during(|| format!("delete {}", self.label(index))))
     }
 }
 

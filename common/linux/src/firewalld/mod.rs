@@ -46,6 +46,8 @@ pub enum SourceAdded {
 #[derive(Debug)]
 pub struct SystemFirewalld {
     bus: Bus,
+    /// Whether it has refused a change by this user, as of a user without root's rights on the host.
+    is_forbidden: Cell<bool>,
 }
 
 impl SystemFirewalld {
@@ -56,7 +58,7 @@ impl SystemFirewalld {
     }
 
     const fn at(addresses: String, limit: Duration) -> Self {
-        Self { bus: Bus { addresses, limit: Cell::new(limit) } }
+        Self { bus: Bus { addresses, limit: Cell::new(limit) }, is_forbidden: Cell::new(false) }
     }
 
     /// Makes an address a source of a zone.
@@ -65,7 +67,10 @@ impl SystemFirewalld {
         match self.bus.ask(async |bus| add(bus, &attempt).await) {
             Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
             Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
-            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text)),
+            Ok(BusAnswer::Error { name, text }) => {
+                self.is_forbidden.set(is_lack_of_rights(&name));
+                Err(attempt.refused(name, text))
+            }
             Err(error) => Err(attempt.unanswered(error)),
         }
     }
@@ -100,6 +105,9 @@ impl Default for SystemFirewalld {
 
 impl Firewalld for SystemFirewalld {
     fn is_running(&mut self) -> bool {
+        if self.is_forbidden.get() {
+            return false;
+        }
         match self.bus.ask(async |bus| bus.answer(owner(bus)).await) {
             Ok(BusAnswer::Value(())) => true,
             Ok(BusAnswer::Error { text, .. }) => {
@@ -159,6 +167,11 @@ async fn add(bus: &OpenBus, attempt: &FirewalldRequest) -> Result<BusAnswer<Stri
 /// The bus's own words for a name that nobody has.
 fn is_stopped(name: &str) -> bool {
     ["org.freedesktop.DBus.Error.NameHasNoOwner", "org.freedesktop.DBus.Error.ServiceUnknown"].contains(&name)
+}
+
+/// Whether firewalld, or the bus before it, does not let this user change anything.
+fn is_lack_of_rights(name: &str) -> bool {
+    name.contains("NotAuthorized") || name == "org.freedesktop.DBus.Error.AccessDenied"
 }
 
 /// Whether a removal failed because there is nothing to remove: an administrator may have moved the address to another

@@ -132,12 +132,7 @@ impl AutoIptables {
 
     /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
     /// is no chain.
-    fn list_without_programs(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Option<ChainRules> {
+    fn list_without_programs(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Option<ChainRules> {
         match NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Keep) {
             Native::Done(rules) => Some(rules),
             Native::Fallback(reason) => {
@@ -197,12 +192,7 @@ impl Netfilter for AutoIptables {
 }
 
 impl Iptables for AutoIptables {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<ChainRules, IptablesError> {
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         if self.is_in_nftables(family) {
             match NativeIptables::new(self.kernel.connection()).list(family, table, chain) {
                 Native::Done(rules) => return Ok(rules),
@@ -223,12 +213,7 @@ impl Iptables for AutoIptables {
         }
     }
 
-    fn look(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<ChainRules, IptablesError> {
+    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         if self.is_in_nftables(family)
             && let Native::Done(rules) =
                 NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Refuse)
@@ -288,6 +273,7 @@ impl Iptables for AutoIptables {
     /// Tables of the nf_tables flavour are there with the kernel's nf_tables, without which there is no other back end either.
     fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
         match self.installed(family) {
+            _ if self.lacking.contains_key(&(family, table)) => self.find_lacking(family, table).err(),
             Installed::Nftables => None,
             Installed::Legacy if is_in_legacy_kernel(family, table, self.programs.scope()) => None,
             Installed::Legacy | Installed::Unknown | Installed::No => {

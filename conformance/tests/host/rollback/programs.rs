@@ -9,6 +9,7 @@ use std::process;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::wait::wait_until;
 use cni_conformance::{Flavour, Nomad, script};
 
 use crate::rollback::rollback_host::{RollbackHost, networks};
@@ -112,6 +113,31 @@ fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
         let holder = format!("/run/xtables.lock is held by process {} (", process::id());
         outcome.expect_error(TRY_AGAIN, &holder);
         machine.left_nothing_since(&before);
+        machine.succeeds_now();
+    });
+}
+
+/// Go's goes on to wait, and changes the rules when it gets the lock.
+#[test]
+fn iptables_does_not_outlive_a_plugin_that_is_killed_while_it_waits_for_the_lock() {
+    for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
+        let machine = RollbackHost::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        fs::create_dir(FOLDER).expect("create a folder of programs");
+        // The program says its number, which stays the same.
+        for program in ["iptables-restore", "ip6tables-restore", "iptables", "ip6tables"] {
+            let lines = format!("echo $$ >{FOLDER}/started\nexec {LEGACY} {program} \"$@\"\n");
+            script::install(&Path::new(FOLDER).join(program), &lines);
+        }
+        let lock = File::create("/run/xtables.lock").expect("open the lock of iptables");
+        lock.lock().expect("take the lock of iptables");
+        let path = format!("{FOLDER}:{}", machine.sandbox.search_path());
+        // The plugin's parent kills it once the program is there.
+        let kill = format!("exec 3<&0; \"$0\" <&3 & until [ -s {FOLDER}/started ]; do :; done; kill -9 $!; wait");
+        machine.add().env("PATH", &path).launched_by(&["/bin/bash", "-c", &kill]).run();
+        let number = fs::read_to_string(format!("{FOLDER}/started")).expect("read the number of the program");
+        let process = Path::new("/proc").join(number.trim()).join("exe");
+        wait_until("the program has ended", || fs::read_link(&process).is_err());
+        lock.unlock().expect("give the lock back");
         machine.succeeds_now();
     });
 }

@@ -4,8 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::time::Duration;
 
+use cni_core::family::Family;
 use cni_files::find_program;
+use cni_linux::iptables::AutoIptables;
 use cni_linux::process;
+use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesTable};
 use serde_json::json;
 
 use super::finding::Finding;
@@ -23,7 +26,11 @@ struct FilterFacts {
     iptables: Option<String>,
     /// Why iptables cannot be used, if it cannot.
     no_iptables: Option<String>,
-    /// The same for nf_tables.
+    /// Whether it is installed, and the kernel has no tables for it.
+    is_tableless: bool,
+    /// The tables of IPv6 that the kernel does not have.
+    no_v6_tables: Vec<&'static str>,
+    /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
     /// Whether firewalld answers.
     has_firewalld: bool,
@@ -37,10 +44,19 @@ pub fn look() -> Vec<Finding> {
     judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
+        is_tableless: !missing_tables(Family::V4).is_empty(),
+        no_v6_tables: missing_tables(Family::V6),
         no_nftables: why_not("portmap", "nftables"),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
         legacy_tables: legacy_tables(),
     })
+}
+
+/// The tables that the kernel does not have for programs that are installed.
+fn missing_tables(family: Family) -> Vec<&'static str> {
+    let mut iptables = AutoIptables::new();
+    let mut is_missing = |table| matches!(iptables.absence(family, table), Some(IptablesError::NoTable { .. }));
+    IptablesTable::ALL.into_iter().filter(|table| is_missing(*table)).map(IptablesTable::as_str).collect()
 }
 
 fn iptables_version() -> Option<String> {
@@ -58,6 +74,13 @@ fn legacy_tables() -> Vec<String> {
 
 fn judge(facts: &FilterFacts) -> Vec<Finding> {
     let mut findings = vec![judge_iptables(facts), judge_nftables(facts)];
+    if !facts.no_v6_tables.is_empty() {
+        findings.push(Finding::note(
+            TOPIC,
+            format!("the kernel has no IPv6 tables for ip6tables: {}", facts.no_v6_tables.join(", ")),
+            "if a network has IPv6 addresses and names backend \"iptables\", name \"nftables\", or load ip6table_nat and ip6table_filter",
+        ));
+    }
     if facts.has_firewalld {
         findings.push(Finding::fine(TOPIC, "firewalld answers; the plugin firewall uses it unless told otherwise"));
     }
@@ -78,6 +101,12 @@ fn judge_iptables(facts: &FilterFacts) -> Finding {
             let version = facts.iptables.as_deref().unwrap_or("iptables");
             Finding::fine(TOPIC, format!("{version} can be used"))
         }
+        (Some(why), None) if facts.is_tableless => Finding::problem(
+            TOPIC,
+            format!("iptables is installed, and the kernel has no tables for it: {why}"),
+            "plugins use nf_tables unless a network names backend \"iptables\"; install the nf_tables flavour of iptables, or load \
+             iptable_nat and iptable_filter",
+        ),
         (Some(why), None) => Finding::note(
             TOPIC,
             format!("iptables cannot be used: {why}"),
@@ -118,6 +147,10 @@ mod tests {
         assert_eq!(severities(&FilterFacts::default()), [Fine, Fine]);
         assert_eq!(severities(&FilterFacts { no_iptables: lost(), ..FilterFacts::default() }), [Note, Fine]);
         assert_eq!(severities(&FilterFacts { no_nftables: lost(), ..FilterFacts::default() }), [Fine, Note]);
+        let tableless = FilterFacts { no_iptables: lost(), is_tableless: true, ..FilterFacts::default() };
+        assert_eq!(severities(&tableless), [Problem, Fine]);
+        let no_v6_tables = vec!["nat"];
+        assert_eq!(severities(&FilterFacts { no_v6_tables, ..FilterFacts::default() }), [Fine, Fine, Note]);
         assert_eq!(
             severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),
             [Problem, Note]

@@ -20,6 +20,7 @@ fn nothing_need_be_said() {
     let own = Marker::Own(Mark::bit(13).expect("bit"));
     let want = Config {
         backend: Backend::Iptables,
+        other: Some(Backend::Nftables),
         masquerade: Some(Masquerade { sources: Sources::Local, marker: own }),
         conditions_v4: Vec::new(),
         conditions_v6: Vec::new(),

@@ -1,0 +1,116 @@
+//! Jumps beside rules in the tables of iptables that only `nft` can print.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Attachment, Container, PortMapping, Runtime, Sandbox, Spelling, Verb, flannel};
+use serde_json::{Value, json};
+
+/// As administrators write them: sets, maps and names of interfaces, in chains with the names of iptables.
+const RULES: &str = "
+table FAMILY filter {
+    chain FORWARD {
+        type filter hook forward priority 0; policy drop;
+        ct state vmap { established : accept, related : accept, invalid : drop }
+        iifname { \"lan0\", \"wlan0\" } accept
+    }
+}
+table FAMILY nat {
+    chain PREROUTING {
+        type nat hook prerouting priority -100; policy accept;
+        iifname \"wan0\" tcp dport { 80, 443 } redirect to :8443
+    }
+    chain OUTPUT {
+        type nat hook output priority -100; policy accept;
+        tcp dport { 81, 444 } redirect to :8444
+    }
+    chain POSTROUTING {
+        type nat hook postrouting priority 100; policy accept;
+        oifname { \"wan0\", \"wan1\" } masquerade
+    }
+}
+";
+
+/// What is in these rules and in none of ours.
+const MARKS: [&str; 5] = ["ct state vmap", "lan0", "wan0", "redirect to", "policy drop"];
+
+fn host_local() -> Value {
+    json!({"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]})
+}
+
+fn interfaces() -> [(&'static str, Value); 3] {
+    let delegate = json!({"isDefaultGateway": true, "ipMasq": true});
+    [
+        ("bridge", json!({"type": "bridge", "isGateway": true, "ipMasq": true, "ipam": host_local()})),
+        ("ptp", json!({"type": "ptp", "ipMasq": true, "ipam": host_local()})),
+        ("flannel", json!({"type": "flannel", "delegate": delegate})),
+    ]
+}
+
+fn list(interface: &Value) -> Value {
+    let chained = [
+        json!({"type": "firewall", "backend": "iptables", "ingressPolicy": "open"}),
+        json!({"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true}}),
+    ];
+    let plugins: Vec<Value> = [interface.clone()].into_iter().chain(chained).collect();
+    json!({"cniVersion": "1.1.0", "name": "n1", "plugins": plugins})
+}
+
+fn attachment(container: &Container, port: u16) -> Attachment {
+    Attachment::new(container.name(), container).ports(&[PortMapping::new(port, 80, "tcp")], Spelling::Go)
+}
+
+fn lines(sandbox: &Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let rules = sandbox.sh("nft --stateless list ruleset");
+    rules.lines().filter(|line| is_wanted(line)).map(str::to_owned).collect()
+}
+
+/// The first container of a host finds no jump, and the second one finds it.
+#[test]
+fn containers_come_and_go_beside_rules_that_only_nft_prints() {
+    for_each(interfaces(), |interface| {
+        let sandbox = Sandbox::new();
+        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
+        for family in ["ip", "ip6"] {
+            std::fs::write("/run/conformance/rules", RULES.replace("FAMILY", family)).expect("write the rules");
+            sandbox.sh("nft -f /run/conformance/rules");
+        }
+        let foreign = || lines(&sandbox, |line| MARKS.iter().any(|mark| line.contains(mark)));
+        let before = foreign();
+        assert_eq!(before.len(), 12);
+        let runtime = Runtime::new(&sandbox, list(&interface));
+        let containers = [("c1", 8080), ("c2", 8081)].map(|(name, port)| (sandbox.container(name), port));
+        let mut attached = containers.each_ref().map(|(container, port)| attachment(container, *port));
+        for attachment in &mut attached {
+            runtime.add(attachment).expect_success();
+            runtime.check(attachment).expect_success();
+            assert_eq!(foreign(), before);
+        }
+        let jumps =
+            lines(&sandbox, |line| line.contains("jump CNI-FORWARD") || line.contains("jump CNI-HOSTPORT-DNAT"));
+        let families = if interface["type"] == "flannel" { 1 } else { 2 };
+        assert_eq!(jumps.len(), 3 * families, "{jumps:?}");
+        let [first, second] = &attached;
+        runtime.gc(&[first]).expect_success();
+        runtime.del(&second.clone().without_result()).expect_success();
+        runtime.check(first).expect_success();
+        runtime.del(first).expect_success();
+        let own = |line: &str| ["10.88.0.", "fd00:88::", "CNI-DN-", ":80"].iter().any(|mark| line.contains(mark));
+        assert_eq!(lines(&sandbox, own), [""; 0]);
+        assert_eq!(foreign(), before);
+    });
+}
+
+/// A chain of another kind has the name: the back end that does without is named.
+#[test]
+fn a_chain_of_another_kind_in_the_way_is_an_error_that_names_the_other_back_end() {
+    let sandbox = Sandbox::new();
+    std::fs::write("/run/conformance/rules", "table ip nat {\n chain PREROUTING {\n }\n chain POSTROUTING {\n }\n}\n")
+        .expect("write the rules");
+    sandbox.sh("nft -f /run/conformance/rules");
+    let container = sandbox.container("c1");
+    let runtime = Runtime::new(&sandbox, list(&interfaces()[0].1));
+    let mut added = attachment(&container, 8080);
+    let bridge = runtime.invocation(Verb::Add, "bridge", &added, None).run().result();
+    added.result = Some(bridge);
+    let outcome = runtime.invocation(Verb::Add, "portmap", &added, added.result.as_ref()).run();
+    outcome.expect_error(101, "\"backend\": \"nftables\"");
+}

@@ -19,6 +19,9 @@ const HEADER_LENGTH: usize = 4;
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 
+/// `NFTA_CHAIN_TYPE`, which only base chains have.
+const CHAIN_TYPE: u16 = 7;
+
 /// `NFTA_RULE_CHAIN`, `NFTA_RULE_HANDLE`, `NFTA_RULE_EXPRESSIONS`, `NFTA_RULE_USERDATA`.
 const RULE_CHAIN: u16 = 2;
 const HANDLE: u16 = 3;
@@ -41,6 +44,11 @@ pub fn read_generation(payload: &[u8]) -> Option<Generation> {
 /// Reads the names of a chain's table and of the chain.
 pub fn read_chain(payload: &[u8]) -> Option<(String, String)> {
     Some((text(payload, CHAIN_TABLE)?.into_owned(), text(payload, CHAIN_NAME)?.into_owned()))
+}
+
+/// Reads the type of a base chain; `None` for another chain.
+pub fn read_chain_type(payload: &[u8]) -> Option<String> {
+    text(payload, CHAIN_TYPE).map(Cow::into_owned)
 }
 
 /// Reads the name of the chain that a rule is in.

@@ -96,6 +96,16 @@ impl NftConnection {
         }
     }
 
+    /// The type of a chain, which is empty unless it is a base chain; `None` if it does not exist.
+    pub(crate) fn chain_type(&mut self, chain: &ChainId) -> Result<Option<String>, Cause> {
+        let read = |payload: &[u8]| Some(listing::read_chain_type(payload).unwrap_or_default());
+        match self.converse(|socket| socket.ask(message::get_chain(chain), read)) {
+            Ok(found) => Ok(Some(found)),
+            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
     /// The rules of a chain, `None` if it does not exist; those for which `read` returns `None` are left out. The kernel lists
     /// no rules of a chain that does not exist.
     pub(crate) fn rules<T>(

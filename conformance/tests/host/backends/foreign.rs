@@ -1,7 +1,7 @@
 //! Jumps beside rules in the tables of iptables that only `nft` can print.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, PortMapping, Runtime, Sandbox, Spelling, Verb, flannel};
+use cni_conformance::{Attachment, Container, PortMapping, Runtime, Sandbox, Spelling, flannel};
 use serde_json::{Value, json};
 
 /// As administrators write them: sets, maps and names of interfaces, in chains with the names of iptables.
@@ -106,11 +106,11 @@ fn a_chain_of_another_kind_in_the_way_is_an_error_that_names_the_other_back_end(
     std::fs::write("/run/conformance/rules", "table ip nat {\n chain PREROUTING {\n }\n chain POSTROUTING {\n }\n}\n")
         .expect("write the rules");
     sandbox.sh("nft -f /run/conformance/rules");
-    let container = sandbox.container("c1");
-    let runtime = Runtime::new(&sandbox, list(&interfaces()[0].1));
-    let mut added = attachment(&container, 8080);
-    let bridge = runtime.invocation(Verb::Add, "bridge", &added, None).run().result();
-    added.result = Some(bridge);
-    let outcome = runtime.invocation(Verb::Add, "portmap", &added, added.result.as_ref()).run();
-    outcome.expect_error(101, "\"backend\": \"nftables\"");
+    for (plugin, masquerades) in [("bridge", true), ("portmap", false)] {
+        let interface = json!({"type": "bridge", "isGateway": true, "ipMasq": masquerades, "ipam": host_local()});
+        let runtime = Runtime::new(&sandbox, list(&interface));
+        let mut added = attachment(&sandbox.container(plugin), 8080);
+        let error = runtime.add(&mut added).expect_error(plugin, 101, "\"backend\": \"nftables\"");
+        assert_eq!(error.msg, "the v4 rules of table nat were refused");
+    }
 }

@@ -180,7 +180,7 @@ fn a_container_lives_by_nf_tables_and_leaves_nothing() {
 #[test]
 fn whichever_engine_has_come_or_gone_since_add_del_leaves_nothing() {
     for_each(rows(), |(words, programs)| {
-        let host = Host::new("1.0.0");
+        let host = Host::new("1.1.0");
         for is_healthy_first in [true, false] {
             let (healthy, failing) = (host.healthy(), host.failing(words, programs));
             let (first, then) = if is_healthy_first { (healthy, failing) } else { (failing, healthy) };
@@ -222,7 +222,7 @@ fn a_container_of_the_reference_is_deleted_there_too() {
         let mut attachment = host.attachment("c1");
         host.healthy().binaries(&go.folder).add(&mut attachment).expect_success();
         assert_ne!(host.left(), [""; 0]);
-        host.failing(words, programs).del(&attachment.without_result()).expect_success();
+        host.failing(words, programs).del(&attachment).expect_success();
         assert_eq!(host.left(), [""; 0]);
     });
 }

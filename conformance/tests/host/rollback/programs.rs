@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::wait::wait_until;
-use cni_conformance::{Flavour, Nomad, script};
+use cni_conformance::{Flavour, Nomad, Verb, script};
 
 use crate::rollback::rollback_host::{RollbackHost, networks};
 
@@ -123,21 +123,25 @@ fn iptables_does_not_outlive_a_plugin_that_is_killed_while_it_waits_for_the_lock
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
         let machine = RollbackHost::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
         fs::create_dir(FOLDER).expect("create a folder of programs");
-        // The program says its number, which stays the same.
+        // The program says its number, which stays the same, and does not give up by itself.
         for program in ["iptables-restore", "ip6tables-restore", "iptables", "ip6tables"] {
-            let lines = format!("echo $$ >{FOLDER}/started\nexec {LEGACY} {program} \"$@\"\n");
+            let lines = format!("echo $$ >{FOLDER}/started\nexec {LEGACY} {program} \"$@\" -w 600\n");
             script::install(&Path::new(FOLDER).join(program), &lines);
         }
         let lock = File::create("/run/xtables.lock").expect("open the lock of iptables");
         lock.lock().expect("take the lock of iptables");
         let path = format!("{FOLDER}:{}", machine.sandbox.search_path());
-        // The plugin's parent kills it once the program is there.
-        let kill = format!("exec 3<&0; \"$0\" <&3 & until [ -s {FOLDER}/started ]; do :; done; kill -9 $!; wait");
+        // The plugin's parent kills it once the program waits, as the kernel shows.
+        let waits = format!("grep -Eqs -- \"-> FLOCK .* $(cat {FOLDER}/started) \" /proc/locks");
+        let kill =
+            format!("exec 3<&0; \"$0\" <&3 & until [ -s {FOLDER}/started ] && {waits}; do :; done; kill -9 $!; wait");
         machine.add().env("PATH", &path).launched_by(&["/bin/bash", "-c", &kill]).run();
         let number = fs::read_to_string(format!("{FOLDER}/started")).expect("read the number of the program");
         let process = Path::new("/proc").join(number.trim()).join("exe");
         wait_until("the program has ended", || fs::read_link(&process).is_err());
         lock.unlock().expect("give the lock back");
+        let runtime = machine.runtime();
+        runtime.invocation(Verb::Del, plugin, &machine.attachment, None).run().expect_success();
         machine.succeeds_now();
     });
 }

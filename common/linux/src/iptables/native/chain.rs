@@ -43,9 +43,16 @@ pub(super) fn builtin(table: IptablesTable, id: &ChainId) -> Option<NftChain> {
     Some(NftChain { id: id.clone(), base: Some(base), comment: None })
 }
 
-/// Whether a chain exists.
+/// Whether one of the table's own chains exists.
+///
+/// # Errors
+/// For a chain of this name that packets do not enter, or not for the purpose of the table, whose name is that of the type.
 pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<bool, String> {
-    connection.has_chain(id).map_err(|cause| unreadable(id, &cause))
+    match connection.chain_type(id).map_err(|cause| unreadable(id, &cause))? {
+        None => Ok(false),
+        Some(kind) if kind == id.table.name.as_str() => Ok(true),
+        Some(_) => Err(format!("chain {id} is of another type")),
+    }
 }
 
 /// What to do with rules of an unknown kind, as `nft` writes them.

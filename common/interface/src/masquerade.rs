@@ -134,7 +134,7 @@ fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceConten
 /// Whether the chain of an attachment exists. Nothing else is read.
 fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<bool, Error> {
     let tables = host.netfilter(Ns::Host)?.iptables();
-    let chain = unless_absent(tables.look(family, IptablesTable::Nat, &at.masquerade_chain()))?;
+    let chain = unless_absent(tables.list(family, IptablesTable::Nat, &at.masquerade_chain()))?;
     Ok(chain.flatten().is_some())
 }
 
@@ -255,7 +255,7 @@ fn stale_by_iptables(
     host: &mut dyn Host,
 ) -> Result<Option<RuleRemoval>, Error> {
     let (table, chain) = (IptablesTable::Nat, iptables::postrouting());
-    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().look(family, table, &chain))?;
+    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, table, &chain))?;
     Ok(stale(family, table, rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
 }
 

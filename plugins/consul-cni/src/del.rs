@@ -81,6 +81,6 @@ fn entries(parent: &'static str, host: &mut dyn Host) -> Result<Vec<IptablesRule
 
 /// The rules of a chain; `None` if it does not exist.
 fn list(host: &mut dyn Host, chain: &'static str) -> Result<Option<Vec<IptablesRule>>, Error> {
-    let listed = host.netfilter(Ns::Container)?.iptables().look(FAMILY, TABLE, &ChainName::fixed(chain));
+    let listed = host.netfilter(Ns::Container)?.iptables().list(FAMILY, TABLE, &ChainName::fixed(chain));
     Ok(unless_absent(listed)?.flatten())
 }

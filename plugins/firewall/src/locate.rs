@@ -313,7 +313,7 @@ fn likely_backends(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) ->
 fn has_iptables(family: Family, host: &mut dyn Host) -> Result<bool, Error> {
     let (tables, table) = (host.netfilter(Ns::Host)?.iptables(), IptablesTable::Filter);
     Ok(tables.absence(family, table).is_none()
-        || unless_absent(tables.look(family, table, &ChainName::fixed(FORWARD_CHAIN)))?.flatten().is_some())
+        || unless_absent(tables.list(family, table, &ChainName::fixed(FORWARD_CHAIN)))?.flatten().is_some())
 }
 
 /// The back end that holds rules for an address without a record, if the configuration says `nftables`: the reference

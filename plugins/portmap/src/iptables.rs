@@ -215,7 +215,7 @@ fn remove(
 
 /// The rules of a chain; `None` if it does not exist.
 fn list(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Option<Vec<IptablesRule>>, Error> {
-    let listed = host.netfilter(Ns::Host)?.iptables().look(family, IptablesTable::Nat, chain);
+    let listed = host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, chain);
     Ok(unless_absent(listed)?.flatten())
 }
 

@@ -133,7 +133,7 @@ impl AutoIptables {
     /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
     /// is no chain.
     fn list_without_programs(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Option<ChainRules> {
-        match NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Keep) {
+        match NativeIptables::new(self.kernel.connection()).list(family, table, chain, UnknownRules::Keep) {
             Native::Done(rules) => Some(rules),
             Native::Fallback(reason) => {
                 log::debug!("chain {chain} cannot be read without iptables: {reason}");
@@ -194,7 +194,7 @@ impl Netfilter for AutoIptables {
 impl Iptables for AutoIptables {
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
         if self.is_in_nftables(family) {
-            match NativeIptables::new(self.kernel.connection()).list(family, table, chain) {
+            match NativeIptables::new(self.kernel.connection()).list(family, table, chain, UnknownRules::Refuse) {
                 Native::Done(rules) => return Ok(rules),
                 Native::Fallback(reason) => {
                     log::debug!("reading chain {chain} with iptables instead of netlink: {reason}")
@@ -211,16 +211,6 @@ impl Iptables for AutoIptables {
             }
             listed => listed,
         }
-    }
-
-    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
-        if self.is_in_nftables(family)
-            && let Native::Done(rules) =
-                NativeIptables::new(self.kernel.connection()).look(family, table, chain, UnknownRules::Refuse)
-        {
-            return Ok(rules);
-        }
-        self.list(family, table, chain)
     }
 
     fn places(

@@ -14,16 +14,11 @@ pub type ChainRules = Option<Vec<IptablesRule>>;
 
 /// The packet filter of the network namespace that the plugin runs in.
 pub trait Iptables {
-    /// Reads a chain.
+    /// Reads a chain. One of the table's own is missing until it is used, where that can be seen.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError>;
-
-    /// Reads only the rules of chains: a built-in chain that is not used yet is not created by reading it.
-    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
-        self.list(family, table, chain)
-    }
 
     /// The positions of all copies of some rules in their chain, counted from 0.
     ///
@@ -36,7 +31,7 @@ pub trait Iptables {
         chain: &ChainName,
         rules: &[&IptablesRule],
     ) -> Result<RulePlaces, IptablesError> {
-        let listed = self.look(family, table, chain)?.unwrap_or_default();
+        let listed = self.list(family, table, chain)?.unwrap_or_default();
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 

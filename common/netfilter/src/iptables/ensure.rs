@@ -73,7 +73,7 @@ fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Batc
 fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
     let mut attempt = 1;
     loop {
-        let seen = SeenChains::prepare(tables, want.family, want.table, want.chains())?;
+        let seen = SeenChains::observe(tables, want.family, want.table, want.chains())?;
         let draft = BatchDraft::repaired(want, &seen);
         if draft.ops.is_empty() {
             return Ok(None);

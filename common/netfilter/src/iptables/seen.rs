@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::backend::{ChainRules, Iptables};
+use super::backend::Iptables;
 use super::error::IptablesError;
 use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
@@ -38,27 +38,10 @@ impl SeenChains {
         table: IptablesTable,
         chains: impl IntoIterator<Item = &'a ChainName>,
     ) -> Result<Self, IptablesError> {
-        Self::read(chains, |chain| iptables.look(family, table, chain))
-    }
-
-    /// Reads chains that rules are to be added to.
-    pub(super) fn prepare<'a>(
-        iptables: &mut dyn Iptables,
-        family: Family,
-        table: IptablesTable,
-        chains: impl IntoIterator<Item = &'a ChainName>,
-    ) -> Result<Self, IptablesError> {
-        Self::read(chains, |chain| iptables.list(family, table, chain))
-    }
-
-    fn read<'a>(
-        chains: impl IntoIterator<Item = &'a ChainName>,
-        mut read: impl FnMut(&ChainName) -> Result<ChainRules, IptablesError>,
-    ) -> Result<Self, IptablesError> {
         let mut seen = BTreeMap::new();
         for chain in chains {
             if !seen.contains_key(chain) {
-                seen.insert(chain.clone(), read(chain)?.map(SeenChain::new));
+                seen.insert(chain.clone(), iptables.list(family, table, chain)?.map(SeenChain::new));
             }
         }
         Ok(Self(seen))

@@ -20,7 +20,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::text;
 pub use chain::UnknownRules;
-use chain::{chain_id, is_builtin, numbered, partly_numbered};
+use chain::{chain_id, numbered, partly_numbered};
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::nftables::xt::NumberedRule;
 use draft::{BatchMessages, MessageDraft, NoMessages};
@@ -59,22 +59,8 @@ impl<'a> NativeIptables<'a> {
         Self { connection }
     }
 
-    /// The rules of a chain in order.
+    /// The rules of a chain in order. One of the table's own may be missing.
     pub fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Native<Option<Vec<IptablesRule>>> {
-        match self.look(family, table, chain, UnknownRules::Refuse) {
-            // A chain of the table itself is there as soon as iptables looks at it.
-            Native::Done(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
-            looked @ (Native::Done(_) | Native::Fallback(_)) => looked,
-        }
-    }
-
-    /// The rules of a chain in nf_tables, where a built-in chain may be missing.
-    pub fn look(
         &mut self,
         family: Family,
         table: IptablesTable,

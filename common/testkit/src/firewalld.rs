@@ -11,6 +11,8 @@ use cni_netfilter::firewalld::{Firewalld, Zone};
 pub struct FakeFirewalld {
     /// Whether it runs.
     pub running: bool,
+    /// Whether it refuses changes by this user, and then counts as not running.
+    pub forbids: bool,
     sources: BTreeMap<IpAddr, Zone>,
     questions: usize,
 }
@@ -77,6 +79,10 @@ impl FakeFirewalld {
         self.questions += 1;
         if !self.running {
             return refuse("no firewalld");
+        }
+        if self.forbids {
+            self.running = false;
+            return refuse("Not Authorized(uid): org.fedoraproject.FirewallD1.config");
         }
         if zone.as_str() == UNKNOWN {
             return refuse("INVALID_ZONE: nope");

@@ -115,13 +115,13 @@ impl Socket {
     /// Looks up the queueing discipline of a link; `None` for the kernel's default, and for a missing link.
     pub fn root_qdisc(&mut self, link: u32) -> Result<Option<RootQdisc>, NetlinkError> {
         self.qdisc(message(link, TcHandle::ROOT, TcHandle::UNSPEC), read_root)
-            .map_err(during(|| format!("look up the root qdisc of link {link}")))
+            .map_err(during(|| format!("look up the root qdisc of {}", self.label(link))))
     }
 
     /// Looks up the discipline that holds the filters on what a link receives; `None` for a missing link.
     pub fn filter_place(&mut self, link: u32) -> Result<Option<FilterPlace>, NetlinkError> {
         self.qdisc(message(link, TcHandle::INGRESS, TcHandle::UNSPEC), read_place)
-            .map_err(during(|| format!("look up the ingress qdisc of link {link}")))
+            .map_err(during(|| format!("look up the ingress qdisc of {}", self.label(link))))
     }
 
     /// Looks up a discipline. The kernel answers with the notification that it sends about changes; it sends none about
@@ -141,7 +141,7 @@ impl Socket {
         let mut change = message(link, TcHandle::ROOT, OWN);
         change.attributes = vec![TcAttribute::Kind("tbf".to_owned()), TcAttribute::Options(options(shaper))];
         self.change(RouteNetlinkMessage::NewQueueDiscipline(change), NLM_F_CREATE | NLM_F_REPLACE)
-            .map_err(during(|| format!("limit what link {link} sends to {} bytes per second", shaper.rate)))
+            .map_err(during(|| format!("limit what {} sends to {} bytes per second", self.label(link), shaper.rate)))
     }
 
     /// Gives a link the kernel's own choice of a discipline back.
@@ -162,7 +162,7 @@ impl Socket {
         let mut change = message(link, TcHandle::INGRESS, INGRESS);
         change.attributes = vec![TcAttribute::Kind("ingress".to_owned()), TcAttribute::Options(Vec::new())];
         self.change(RouteNetlinkMessage::NewQueueDiscipline(change), NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(during(|| format!("create the ingress qdisc of link {link}")))
+            .map_err(during(|| format!("create the ingress qdisc of {}", self.label(link))))
     }
 
     /// Removes the discipline for filters on what a link receives, with all filters.
@@ -179,7 +179,7 @@ impl Socket {
     pub fn receive_filters(&mut self, link: u32) -> Result<Vec<ReceiveFilter>, NetlinkError> {
         let question = message(link, RECEIVED, TcHandle::UNSPEC);
         let listed = self.dump(&RouteNetlinkMessage::GetTrafficFilter(question), read_filter);
-        listed.map_err(during(|| format!("list the ingress filters of link {link}")))
+        listed.map_err(during(|| format!("list the ingress filters of {}", self.label(link))))
     }
 
     /// Leads everything that a link receives to another one.
@@ -197,7 +197,7 @@ impl Socket {
         change.attributes =
             vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(redirect_options(to, slot))];
         self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(during(|| format!("redirect what link {link} receives to link {to}")))
+            .map_err(during(|| format!("redirect what {} receives to {}", self.label(link), self.label(to))))
     }
 
     /// Adds a filter that matches everything and does nothing.
@@ -213,7 +213,7 @@ impl Socket {
             TcAttribute::Options(options.map(TcOption::U32).into()),
         ];
         self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(during(|| format!("filter what link {link} receives")))
+            .map_err(during(|| format!("filter what {} receives", self.label(link))))
     }
 
     /// Removes a filter on what a link receives, and the table that contains only this filter. `all` are all filters of

@@ -68,7 +68,7 @@ impl SystemFirewalld {
             Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
             Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
             Ok(BusAnswer::Error { name, text }) => {
-                self.is_forbidden.set(is_lack_of_rights(&name));
+                self.is_forbidden.set(is_lack_of_rights(&name, &text));
                 Err(attempt.refused(name, text))
             }
             Err(error) => Err(attempt.unanswered(error)),
@@ -170,8 +170,8 @@ fn is_stopped(name: &str) -> bool {
 }
 
 /// Whether firewalld, or the bus before it, does not let this user change anything.
-fn is_lack_of_rights(name: &str) -> bool {
-    name.contains("NotAuthorized") || name == "org.freedesktop.DBus.Error.AccessDenied"
+fn is_lack_of_rights(name: &str, text: &str) -> bool {
+    text.starts_with("Not Authorized") || name == "org.freedesktop.DBus.Error.AccessDenied"
 }
 
 /// Whether a removal failed because there is nothing to remove: an administrator may have moved the address to another

@@ -60,6 +60,17 @@ fn a_source_that_is_refused_is_so_in_the_words_of_firewalld() {
     assert_eq!(describe(&added.expect_err("refused")), (104, want));
 }
 
+/// Of a user without root's rights on the host, as polkit decides. The bus is not asked again.
+#[test]
+fn firewalld_that_does_not_serve_this_user_counts_as_not_running() {
+    let text = "Not Authorized(uid): org.fedoraproject.FirewallD1.config";
+    let ((error, is_running), heard) = asking(FakeReply::Fail(EXCEPTION, text), |firewalld| {
+        let error = firewalld.add_source(&trusted(), address()).expect_err("refused");
+        (error.to_string(), firewalld.is_running())
+    });
+    assert_eq!((error.ends_with(text), is_running, heard.len()), (true, false, 1), "{error}");
+}
+
 #[test]
 fn a_source_that_gets_no_answer_is_rolled_back_in_the_end() {
     let (added, heard) = asking(FakeReply::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));

@@ -161,11 +161,11 @@ impl Iptables for RestoreIptables {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
-        let listing = match self.look(family, table, chain)? {
+        let mut listing = self.look(family, table, chain)?;
+        if let ChainListing::Unreadable(_) = listing {
             // Somebody may have made the chain just after we looked.
-            ChainListing::Unreadable(_) => self.look(family, table, chain)?,
-            listing => listing,
-        };
+            listing = self.look(family, table, chain)?;
+        }
         match listing {
             ChainListing::Rules(rules) => Ok(Some(rules)),
             ChainListing::Absent => Ok(None),

@@ -48,6 +48,26 @@ fn del_finds_what_was_made_before_firewalld_came_or_went() {
     }
 }
 
+/// As in a rootless container. A configuration that names firewalld is refused as firewalld does.
+#[test]
+fn iptables_is_used_where_firewalld_does_not_serve_this_user() {
+    for keys in ["", r#""backend":"firewalld""#] {
+        let machine = &mut with_firewalld();
+        machine.firewalld.forbids = true;
+        let caller = Caller::new("ctr1", keys, BOTH);
+        match (caller.add(machine), keys) {
+            (Ok(_), "") => caller.check(machine).expect("its rules are there"),
+            (Err(error), keys) if !keys.is_empty() => {
+                assert!(error.to_string().starts_with("Not Authorized"), "{error}")
+            }
+            (added, keys) => panic!("{keys}: {added:?}"),
+        }
+        assert_eq!(dump(machine, Family::V4).contains("10.88.0.5/32"), keys.is_empty());
+        caller.del(machine).expect("removed");
+        assert_eq!((is_bare(machine), claimed(machine).len()), (true, 0));
+    }
+}
+
 #[test]
 fn a_container_that_was_added_to_both_is_removed_from_both() {
     for keys in ["", r#""backend":"iptables""#, r#""backend":"none""#] {

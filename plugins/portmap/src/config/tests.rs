@@ -20,7 +20,7 @@ fn nothing_need_be_said() {
     let own = Marker::Own(Mark::bit(13).expect("bit"));
     let want = Config {
         backend: Backend::Iptables,
-        other: Some(Backend::Nftables),
+        other: None,
         masquerade: Some(Masquerade { sources: Sources::Local, marker: own }),
         conditions_v4: Vec::new(),
         conditions_v6: Vec::new(),
@@ -32,7 +32,8 @@ fn nothing_need_be_said() {
         r#"{"snat":true,"backend":"iptables","conditionsV6":[],"runtimeConfig":{"portMappings":[]}}"#,
         r#"{"capabilities":{"portMappings":true},"runtimeConfig":{"portMappings":null}}"#,
     ] {
-        assert_eq!(config(text), Ok(want.clone()), "{text}");
+        let other = (!text.contains("iptables")).then_some(Backend::Nftables);
+        assert_eq!(config(text), Ok(Config { other, ..want.clone() }), "{text}");
     }
 }
 

@@ -95,7 +95,7 @@ impl Part {
             Self::IptablesMissing => &["iptables"],
             Self::NftablesRefused => &["not permitted", "iptables"],
             Self::ConntrackRefused => &["conntrack"],
-            Self::LinkStays => &["failed to delete link"],
+            Self::LinkStays => &["failed to delete veth"],
             Self::IpamMissing => &["failed to find plugin \"host-local\""],
             Self::IpamFails => &["no lease today"],
             Self::IpamCrashes => &["netplugin failed"],

@@ -89,3 +89,16 @@ fn a_dump_of_many_datagrams_is_complete() {
     let want: Vec<_> = (0..1500).map(text).collect();
     assert_eq!(host.addresses(index, Some(Family::V4)), want);
 }
+
+#[test]
+fn an_error_about_a_link_names_it() {
+    let mut host = Namespace::enter();
+    let index = host.bridge("br0").index;
+    std::fs::write("/proc/sys/net/ipv6/conf/br0/disable_ipv6", "1").expect("turned off");
+    let error = host.socket.add_address(index, cidr("fd00::1/64"), Dad::Skip).expect_err("refused");
+    assert_eq!(error.to_string(), "failed to add address fd00::1/64 to br0");
+    let error = host.socket.set_mtu(index, 1_000_000).expect_err("refused");
+    assert_eq!(error.to_string(), "failed to set the MTU of br0 to 1000000");
+    let error = host.socket.set_mtu(4711, 1500).expect_err("refused");
+    assert_eq!(error.to_string(), "failed to set the MTU of link 4711 to 1500");
+}

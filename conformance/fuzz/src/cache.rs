@@ -30,7 +30,7 @@ pub fn run(input: &[u8]) -> Option<()> {
     let other = cached.of_another(Attachment { ifname: IfName::lo(), ..cached.at.clone() });
     assert_eq!((other.plugins.len(), &other.netns), (cached.plugins.len(), &None));
     assert!(cached.plugins.iter().all(|config| cached.has_plugin(&config.kind)));
-    let recorded = Cached::of_record(cached.at.clone(), ["portmap"]);
+    let recorded = Cached::of_record(cached.at.clone(), [serde_json::json!({"type": "portmap"})]);
     assert_eq!((&recorded.at, recorded.has_plugin("portmap")), (&cached.at, true));
     for config in &other.plugins {
         let (environment, input) = other.deletion(config, OsStr::new("/"));

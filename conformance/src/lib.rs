@@ -7,6 +7,7 @@
 //! value: a harness that cannot do its work must fail the test.
 
 pub mod binaries;
+pub mod case;
 pub mod cases;
 pub mod chained_host;
 pub mod child;

@@ -58,6 +58,27 @@ pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
     }
 }
 
+/// The outcome of a case that needs a feature, on this kernel or another in which the whole test binary runs. `name` is that of its test.
+///
+/// # Errors
+/// Those of the case.
+///
+/// # Panics If there is no such kernel.
+pub fn result_on_a_kernel_with(
+    feature: Option<Feature>,
+    name: &str,
+    run: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    // What any kernel can do is tested outside.
+    let Some(feature) = feature else { return if env::var_os(INSIDE).is_some() { Ok(()) } else { run() } };
+    match place(feature) {
+        TestedOn::Here => run(),
+        TestedOn::Outside => Ok(()),
+        TestedOn::Elsewhere if has_passed(console(), name) => Ok(()),
+        TestedOn::Elsewhere => Err(format!("in User-Mode-Linux:\n{}", report(console(), name))),
+    }
+}
+
 /// Where a feature is tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TestedOn {
@@ -86,10 +107,14 @@ fn assert_passed_elsewhere(feature: Feature, closure: &'static str) {
 /// Whether the test runner reports success. On one processor it prints the name of a test first, then the test's
 /// output, and its result at the end.
 fn has_passed(console: &str, name: &str) -> bool {
-    let begun = format!("test {name} ... ");
-    let mut lines = console.lines().skip_while(|line| !line.starts_with(&begun));
-    let Some(first) = lines.next().and_then(|line| line.strip_prefix(&begun)) else { return false };
-    let own = std::iter::once(first).chain(lines.take_while(|line| !line.starts_with("test ")));
+    // A runner may fill names up to the longest.
+    let begun = |line: &str| {
+        let (found, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+        (found.trim_end() == name).then(|| rest.to_owned())
+    };
+    let mut lines = console.lines().skip_while(|line| begun(line).is_none());
+    let Some(first) = lines.next().and_then(begun) else { return false };
+    let own = std::iter::once(first.as_str()).chain(lines.take_while(|line| !line.starts_with("test ")));
     own.into_iter().find(|line| ["ok", "FAILED"].contains(line)) == Some("ok")
 }
 
@@ -198,7 +223,8 @@ fn filter() -> Vec<String> {
 
 /// The output of the run inside about one test, or all of it if the test did not run.
 fn report(console: &str, name: &str) -> String {
-    let begin = console.find(&format!("---- {name} stdout ----"));
+    let begin = ["---- {name} stdout ----", "---- {name} ----"].map(|form| console.find(&form.replace("{name}", name)));
+    let begin = begin.into_iter().flatten().next();
     let section = begin.and_then(|begin| console.get(begin..));
     let section = section.map(|text| text.split("\n\n---- ").next().unwrap_or(text));
     section.map_or_else(|| console.to_owned(), |text| text.split("\n\n\nfailures:").next().unwrap_or(text).to_owned())

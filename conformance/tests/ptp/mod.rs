@@ -1,10 +1,6 @@
-//! The ptp plugin: what it makes on both ends, which machines reach each other, and what is left after DEL.
+//! The ptp plugin: what no case can say: how soon it is reached, kills, drawn configurations.
 
-mod add;
-mod check;
 mod del;
-mod occupied;
 mod property;
-mod refused;
 mod setup;
 mod traffic;

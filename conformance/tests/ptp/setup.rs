@@ -1,7 +1,7 @@
 //! A routed network, its containers, and what they share.
 
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, Container, ListHost, Namespace, Network, Skeleton, State};
+use cni_conformance::{Container, ListHost, Network, Skeleton, State};
 use serde_json::{Value, json};
 
 pub const V4: &str = "10.1.2.0/24";
@@ -16,14 +16,9 @@ pub fn network(subnets: &[&str], keys: &Value) -> Value {
 }
 
 /// The same with any IPAM plugin.
-pub fn with_ipam(ipam: &Value, keys: &Value) -> Value {
+fn with_ipam(ipam: &Value, keys: &Value) -> Value {
     let plugin = with(&json!({"type": "ptp", "ipam": ipam}), keys);
     json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [plugin]})
-}
-
-/// The same with addresses, as `static` gives them.
-pub fn fixed(addresses: &Value, routes: &Value) -> Value {
-    with_ipam(&json!({"type": "static", "addresses": addresses, "routes": routes}), &json!({}))
 }
 
 /// The host without what nf_tables holds.
@@ -37,24 +32,6 @@ pub fn left_nothing_since(before: &State, host: &ListHost) {
     let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 4);
     let shared = shared.with_gateway("10.1.2.1", V4).with_gateway("fd00:1::1", V6);
     shared.assert_nothing_else(before, || state(host));
-}
-
-/// What `ip` says in a namespace, in lines without blanks at their ends.
-pub fn ip(namespace: &Namespace, words: &str) -> Vec<String> {
-    lines(&namespace.sh(&format!("ip {words}")))
-}
-
-fn lines(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
-    lines.sort();
-    lines
-}
-
-/// The name of the host's end.
-#[track_caller]
-pub fn host_end(attachment: &Attachment) -> &str {
-    let result = attachment.result.as_ref().expect("ADD left a result");
-    result["interfaces"][0]["name"].as_str().expect("a name")
 }
 
 /// The addresses of a container, without prefix length.

@@ -6,4 +6,3 @@ mod contested_ports;
 mod localnet;
 mod many_ports;
 mod nftables;
-mod rules;

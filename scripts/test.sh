@@ -188,6 +188,8 @@ whole() {
     need_root "the test suite"
     # Tests need no debug information: a panic names its line without it. Nothing is built twice in one run, so nothing is incremental.
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
+    # So many faults are tried for each case.
+    export CNI_CASE_FAULTS=${CNI_CASE_FAULTS:-2}
     # Some thousand inputs take less time than an optimised build.
     export CARGO_PROFILE_FUZZ_OPT_LEVEL=0
     install_tools

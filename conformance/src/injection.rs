@@ -73,6 +73,15 @@ impl SystemCall {
     }
 }
 
+impl SystemCall {
+    /// Runs a plugin that is killed at it.
+    #[track_caller]
+    pub fn kill_in(&self, invocation: &Invocation) {
+        let Self { name, error: _, number, text: _ } = self;
+        run_under_strace(invocation, &format!("inject={name}:signal=KILL:when={number}"));
+    }
+}
+
 /// Returns the calls of an undisturbed ADD. Of several reads of one file, and of several missing files, only the first
 /// and the last are returned.
 ///

@@ -253,7 +253,8 @@ impl<'s> Runtime<'s> {
         self.prepare(verb, plugin, attachment, previous)
     }
 
-    fn plugins(&self) -> &[Value] {
+    /// Returns the configurations of the list's plugins.
+    pub fn plugins(&self) -> &[Value] {
         self.list["plugins"].as_array().expect("a configuration list has plugins")
     }
 

@@ -19,7 +19,7 @@ use crate::runtime::Attachment;
 use crate::state::differences;
 use crate::traffic::{Echo, Transport, ask, ask_within, ping};
 use crate::wait::wait_until;
-use crate::{PortMapping, Spelling, ports};
+use crate::{Flavour, PortMapping, Spelling, ports};
 
 /// How long an answer may take that must come, and how long one is waited for that must not come.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -83,7 +83,7 @@ fn wanted(world: &mut World<'_>, name: &str, options: &[&str]) -> (Attachment, V
     let (mut attachment, mut list) = (Attachment::new(name, &container), LIST);
     for (key, text) in options.iter().map(|option| pair(option)) {
         match key {
-            "ports" => attachment.capabilities = with_ports(text),
+            "ports" => attachment.capabilities = with_ports(text, world.sandbox.flavour()),
             "list" => list = text,
             "ifname" => attachment = attachment.ifname(text),
             "args" => attachment = attachment.args(text),
@@ -119,7 +119,8 @@ fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
 }
 
 /// `8080:80/tcp`, `8080:80` for tcp and udp, as Nomad asks for it, and `192.0.2.1:8080:80/tcp`, several with commas between them.
-fn with_ports(text: &str) -> Map<String, Value> {
+/// In the spelling of the SPEC, and in that of Go's runtimes on the legacy flavour.
+fn with_ports(text: &str, flavour: Flavour) -> Map<String, Value> {
     let mut mappings = Vec::new();
     for one in text.split(',') {
         let (numbers, protocol) =
@@ -134,7 +135,8 @@ fn with_ports(text: &str) -> Map<String, Value> {
         };
         mappings.extend(made.into_iter().map(|mapping| mapping.on(address.trim_matches(['[', ']']))));
     }
-    [("portMappings".to_owned(), ports::render(&mappings, Spelling::Spec))].into_iter().collect()
+    let spelling = if flavour == Flavour::Nft { Spelling::Spec } else { Spelling::Go };
+    [("portMappings".to_owned(), ports::render(&mappings, spelling))].into_iter().collect()
 }
 
 /// CHECK passes after ADD, and changes nothing.

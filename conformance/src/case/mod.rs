@@ -2,10 +2,12 @@
 //!
 //! A case is a page in the form txtar: a comment, a script of one command a line, and files behind `-- name --`. The runner gives it a
 //! private host ([`Sandbox`](crate::Sandbox)), carries out the script, and checks what holds for every case: CHECK passes and changes
-//! nothing, and after DEL, called twice, the host and the containers are as they were.
+//! nothing, and after DEL, called twice, the host and the containers are as they were, also if a system call of a plugin has failed or the
+//! plugin was killed at it.
 
 mod always;
 mod command;
+mod faults;
 mod format;
 mod known;
 mod words;

@@ -10,6 +10,7 @@ use std::process::Child;
 use serde_json::Value;
 
 use super::always;
+use super::faults;
 use super::format::{Case, Standing};
 use super::{command, known};
 use crate::container::Container;
@@ -218,5 +219,6 @@ impl<'c> World<'c> {
             }
         }
         self.standing.assert_restored(self.sandbox);
+        faults::try_some(self);
     }
 }

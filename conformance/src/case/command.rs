@@ -40,8 +40,14 @@ pub fn run(world: &mut World<'_>, line: &str) {
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match (name.as_str(), rest.as_slice()) {
         ("add", [container, options @ ..]) => add(world, container, options, must_fail),
-        ("check", [name]) => call(world, name, Call::Check, must_fail),
-        ("del", [name]) => call(world, name, Call::Del, must_fail),
+        ("check", [name, options @ ..]) => {
+            relist(world, name, options);
+            call(world, name, Call::Check, must_fail);
+        }
+        ("del", [name, options @ ..]) => {
+            relist(world, name, options);
+            call(world, name, Call::Del, must_fail);
+        }
         ("gc", names) => gc(world, names, must_fail),
         ("status", []) => status(world, must_fail),
         ("refuse", [edits @ .., code, text]) => refuse(world, edits, code, text),
@@ -148,6 +154,14 @@ fn check_standing(world: &mut World<'_>, name: &str) {
         let before = world.state();
         runtime.check(&one.attachment).expect_success();
         assert_same(&before, &world.state());
+    }
+}
+
+/// Takes a list as it is now in place of that of ADD.
+fn relist(world: &mut World<'_>, name: &str, options: &[&str]) {
+    for option in options {
+        let list = option.strip_prefix("list=").unwrap_or_else(|| panic!("{option:?} is not list=NAME"));
+        world.attachment_mut(name).list = world.list(list).clone();
     }
 }
 

@@ -6,5 +6,4 @@
 
 mod add;
 mod keys;
-mod refused;
 mod setup;

@@ -11,7 +11,6 @@ use std::time::Duration;
 pub use cni_conformance::keys::with;
 use cni_conformance::network::Link;
 use cni_conformance::script;
-use cni_conformance::state::assert_same;
 use cni_conformance::traffic::ping;
 use cni_conformance::{CniError, Container, Invocation, Network, Sandbox, Skeleton, State, Verb, binaries};
 use serde_json::{Value, json};
@@ -145,14 +144,6 @@ impl<'s> Port<'s> {
         self.shared().assert_nothing_else(&before, || self.state());
     }
 
-    /// Runs such an ADD, which must be refused before anything is done.
-    #[track_caller]
-    pub fn refused_at_once(&self, code: u64, says: &[&str]) {
-        let before = self.state();
-        self.says_no(code, says);
-        assert_same(&before, &self.state());
-    }
-
     /// Takes a snapshot of the host and the container. The kernel leaves `::1` on a `lo` whose IPv6 was
     /// switched on.
     pub fn state(&self) -> State {
@@ -176,18 +167,6 @@ impl<'s> Port<'s> {
     #[track_caller]
     pub fn interface(&self) -> Link {
         link(&self.inside(), &self.ifname)
-    }
-
-    /// Reads the host's end of the veth, which the result names second.
-    #[track_caller]
-    pub fn host_end(&self, result: &Value) -> Link {
-        link(&Network::observe(self.sandbox.host()), text(&result["interfaces"][1]["name"]))
-    }
-
-    /// Reads the bridge.
-    #[track_caller]
-    pub fn bridge(&self) -> Link {
-        link(&Network::observe(self.sandbox.host()), "br0")
     }
 
     /// Tells whether an address answers within so much time.

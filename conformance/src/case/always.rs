@@ -23,8 +23,9 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// The container that is added and deleted first.
 const FIRST: &str = "first-of-its-kind";
 
-/// Lines of the state that differ between any two calls: where host-local looks next, and the handles of rules.
-const CHANGING: [&str; 4] = ["/last_reserved_ip.", "handles: ", "/.cni-plugins-rs/stamp ", "/.cni-plugins-rs/index"];
+/// Lines of the state that differ between any two calls: where host-local looks next, the handles of rules, and locks.
+const CHANGING: [&str; 5] =
+    [".lock 100600 \"\"", "/last_reserved_ip.", "handles: ", "/.cni-plugins-rs/stamp ", "/.cni-plugins-rs/index"];
 
 /// What was there before the first ADD, and what containers share.
 #[derive(Debug, Default)]

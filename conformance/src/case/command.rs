@@ -116,8 +116,11 @@ fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
     let chain = runtime.add(&mut attachment);
     world.judge(&chain, must_fail);
     let known_as = if attachment.ifname == "eth0" { name.to_owned() } else { format!("{name}.{}", attachment.ifname) };
-    world.attached.retain(|one| one.name != known_as);
-    world.attached.push(Attached { name: known_as.clone(), list, attachment });
+    let is_kept = must_fail && world.attached.iter().any(|one| one.name == known_as);
+    if !is_kept {
+        world.attached.retain(|one| one.name != known_as);
+        world.attached.push(Attached { name: known_as.clone(), list, attachment });
+    }
     let Some(before) = before else { return check_standing(world, &known_as) };
     let mut left = differences(&before, &world.state());
     left.retain(|line| line.contains(name) || line.contains("veth"));
@@ -337,7 +340,9 @@ fn expect_match(text: &str, pattern: &str, must_fail: bool) {
 fn compare(world: &World<'_>, file: &str) {
     let names = world.known();
     let want = world.case.file(file).unwrap_or_else(|| panic!("the case has no file {file:?}"));
-    let lines = |text: &str| text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let lines = |text: &str| {
+        text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
     let found = known::collapse(&world.said.stdout, &names);
     let (want, found) = match (serde_json::from_str::<Value>(want), serde_json::from_str::<Value>(&found)) {
         (Ok(want), Ok(found)) => (lines(&format!("{want:#}")), lines(&format!("{found:#}"))),

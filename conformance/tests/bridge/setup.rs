@@ -78,12 +78,6 @@ impl<'s> Port<'s> {
         Self { sandbox, container, id: id.to_owned(), ifname: "eth0".to_owned(), args: String::new(), config }
     }
 
-    /// Another interface of the same container.
-    pub fn second(&self, ifname: &str, config: Value) -> Self {
-        let (container, id, args) = (self.container.clone(), self.id.clone(), self.args.clone());
-        Self { sandbox: self.sandbox, container, id, ifname: ifname.to_owned(), args, config }
-    }
-
     pub fn args(mut self, args: &str) -> Self {
         args.clone_into(&mut self.args);
         self

@@ -6,6 +6,5 @@ mod ipam;
 mod masquerade;
 mod nftables;
 mod routes;
-mod several;
 mod spoof;
 mod versions;

@@ -94,6 +94,7 @@ fn wanted(world: &mut World<'_>, name: &str, options: &[&str]) -> (Attachment, V
             "ifname" => attachment = attachment.ifname(text),
             "args" => attachment = attachment.args(text),
             "id" => text.clone_into(&mut attachment.container_id),
+            "as" => {}
             "netns" => attachment = attachment.netns(text),
             capability => drop(attachment.capabilities.insert(capability.to_owned(), value(text))),
         }
@@ -115,7 +116,10 @@ fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
     let before = must_fail.then(|| world.state());
     let chain = runtime.add(&mut attachment);
     world.judge(&chain, must_fail);
-    let known_as = if attachment.ifname == "eth0" { name.to_owned() } else { format!("{name}.{}", attachment.ifname) };
+    let known_as = options.iter().find_map(|option| option.strip_prefix("as="));
+    let by_interface =
+        if attachment.ifname == "eth0" { name.to_owned() } else { format!("{name}.{}", attachment.ifname) };
+    let known_as = known_as.map_or(by_interface, str::to_owned);
     let is_kept = must_fail && world.attached.iter().any(|one| one.name == known_as);
     if !is_kept {
         world.attached.retain(|one| one.name != known_as);

@@ -143,6 +143,9 @@ fn every_verb_and_option_of_the_pages_exists() {
 /// Whether a program of tests has tests of that path, as in `host rollback::injected::`.
 fn selects_tests(command: &str) -> bool {
     let (program, path) = command.split_once(' ').unwrap_or((command, ""));
+    if program == "cases" {
+        return top().join("conformance/cases").join(path.trim_start_matches("-- ")).exists();
+    }
     let module = path.trim_end_matches("::").replace("::", "/");
     let below = if program == "host" { format!("host/{module}") } else { module.clone() };
     let tests = top().join("conformance/tests");

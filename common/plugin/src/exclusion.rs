@@ -38,8 +38,7 @@ pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share != Share::Nothing {
         lock(at, "ADD", host);
         or_warn(at, unmark(at, host));
-        let names = [at.network.as_str(), at.container.as_str(), at.ifname.as_str()];
-        or_warn(at, other_network::sweep(|marked| marked == names, host));
+        or_warn(at, other_network::unmark(at, host));
     }
 }
 

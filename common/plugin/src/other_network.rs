@@ -3,13 +3,14 @@
 //! Either the network was renamed after ADD: DEL removes what ADD has made under the former name. Or ADD was refused, perhaps since the name
 //! is taken, and the runtime calls DEL after it: DEL removes nothing. So a refused ADD leaves a mark, if something has the name.
 //!
-//! The mark is removed by the next ADD, by a DEL once nothing has the name, by the DEL of the attachment that has it, by GC, and by
-//! any DEL of an interface once the namespace has ended.
+//! The mark is removed by the next ADD, by DEL and GC once nothing has the name, by the DEL of the attachment that has it, and by any DEL of
+//! an interface once the namespace has ended.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_model::link::Link;
+use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::RecordKind;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,32 @@ impl JsonRecord for Refusal {
     }
 }
 
+impl Refusal {
+    fn namespace(&self) -> Option<RecordedNamespace> {
+        self.namespace.as_deref().and_then(RecordedNamespace::parse)
+    }
+
+    /// Whether it is of the entered namespace. Another one may have an interface of the same index.
+    fn is_of_entered(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        self.namespace().map_or(Ok(true), |namespace| namespace.is_entered(host))
+    }
+
+    fn has_ended(&self, host: &mut dyn Host) -> bool {
+        self.namespace().is_some_and(|namespace| namespace.life(None, host) == Life::Dead)
+    }
+
+    /// Whether what had the name is still there, under any name.
+    fn is_needed(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let number = self.namespace().and_then(|namespace| namespace.number);
+        if let (Some(number), Some(interface)) = (number, self.interface)
+            && let NumberedLink::Link(_) = host.namespaces().numbered_link(number.value, interface)?
+        {
+            return Ok(true);
+        }
+        has_other(self.names(), host)
+    }
+}
+
 /// Marks a refused ADD, if another network has the interface's name, or anybody for a plugin that makes interfaces. An attachment with an
 /// interface needs no mark: its DEL is to remove that.
 pub fn mark(
@@ -58,7 +85,7 @@ pub fn mark(
     let own = AttachmentRecord::read(&at, host.records())?;
     if share == Share::Nothing
         || own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
-        || link.is_none() && records_of_name(&at, host)?.is_empty()
+        || link.is_none() && records_of_name(names(&at), host)?.is_empty()
     {
         return Ok(());
     }
@@ -81,7 +108,7 @@ pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host
     }
     let is_reached = request.netns().is_some_and(|path| host.enter(path).is_ok());
     let here = if is_reached { host.namespaces().identity(Ns::Container)? } else { None };
-    let mut found = records_of_name(&at, host)?;
+    let mut found = records_of_name(names(&at), host)?;
     found.retain(|one| share != Share::Interface || one.maker == plugin);
     found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
     Ok(found.into_iter().map(|one| one.at).collect())
@@ -108,12 +135,15 @@ pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Hos
 fn refusal(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<Option<Refusal>, Error> {
     let at = request.attachment()?;
     let Some(refusal) = Refusal::read(&at, host)? else { return Ok(None) };
+    if refusal.has_ended(host) {
+        return host.apply(&Refusal::remove(&at)).map(|_| None);
+    }
     if refusal.plugin != plugin && (share == Share::Interface || AttachmentRecord::find(&at, host).is_some()) {
         return Ok(None);
     }
     let link = link_of_name(&at, request, host)?;
-    if link.is_some_and(|link| Some(link.index) == refusal.interface)
-        || records_of_name(&at, host)?.iter().any(|other| other.life(host) != Life::Dead)
+    if link.is_some_and(|link| Some(link.index) == refusal.interface) && refusal.is_of_entered(host)?
+        || has_other(refusal.names(), host)?
     {
         log::info!("ADD of {} to {} was refused, so DEL leaves alone what is not its own", at.container, at.network);
         return Ok(Some(refusal));
@@ -121,11 +151,19 @@ fn refusal(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -
     host.apply(&Refusal::remove(&at)).map(|_| None)
 }
 
-/// Removes the marks of attachments, by their network, container and interface name, and those of namespaces that have ended.
+/// Removes the mark of an earlier ADD.
+pub fn unmark(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    if Refusal::read(at, host)?.is_some() {
+        host.apply(&Refusal::remove(at))?;
+    }
+    Ok(())
+}
+
+/// Removes the marks of attachments, by their network, container and interface name, once nothing has the name: DEL may be called again. And
+/// those of namespaces that have ended.
 pub fn sweep(is_useless: impl Fn([&str; 3]) -> bool, host: &mut dyn Host) -> Result<(), Error> {
     for (key, refusal) in Refusal::all(host)? {
-        let namespace = refusal.namespace.as_deref().and_then(RecordedNamespace::parse);
-        if is_useless(refusal.names()) || namespace.is_some_and(|namespace| namespace.life(None, host) == Life::Dead) {
+        if refusal.has_ended(host) || is_useless(refusal.names()) && !refusal.is_needed(host)? {
             host.apply(&Step::RemoveRecord { key })?;
         }
     }
@@ -133,10 +171,24 @@ pub fn sweep(is_useless: impl Fn([&str; 3]) -> bool, host: &mut dyn Host) -> Res
 }
 
 /// The records of other networks of the same interface of the same container.
-fn records_of_name(at: &Attachment, host: &mut dyn Host) -> Result<Vec<AttachmentRecord>, Error> {
-    let mut found = AttachmentRecord::all_but([at], host.records())?;
-    found.retain(|one| one.at.container == at.container && one.at.ifname == at.ifname);
+fn records_of_name(
+    [network, container, ifname]: [&str; 3],
+    host: &mut dyn Host,
+) -> Result<Vec<AttachmentRecord>, Error> {
+    let mut found = AttachmentRecord::all(host.records())?;
+    found.retain(|AttachmentRecord { at, .. }| {
+        at.network.as_str() != network && at.container.as_str() == container && at.ifname.as_str() == ifname
+    });
     Ok(found)
+}
+
+/// Whether another network has an interface of the name, in a namespace that may live.
+fn has_other(names: [&str; 3], host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(records_of_name(names, host)?.iter().any(|other| other.life(host) != Life::Dead))
+}
+
+fn names(at: &Attachment) -> [&str; 3] {
+    [at.network.as_str(), at.container.as_str(), at.ifname.as_str()]
 }
 
 /// The interface that has the attachment's name in the container.

@@ -104,7 +104,7 @@ impl RenamedHost {
     }
 
     fn network(&self, name: &str, plugins: &Value) -> Runtime<'_> {
-        Runtime::new(&self.sandbox, json!({"cniVersion": "1.0.0", "name": name, "plugins": plugins}))
+        Runtime::new(&self.sandbox, json!({"cniVersion": "1.1.0", "name": name, "plugins": plugins}))
     }
 
     fn add(&mut self, network: &str) {
@@ -117,7 +117,7 @@ impl RenamedHost {
         self.network(network, &self.list.plugins).del(&self.attachment).expect_success();
     }
 
-    /// ADD of the other network, which is refused, and DEL, as a runtime calls it then: without a result.
+    /// ADD of the other network, which is refused, and DEL, as a runtime calls it then: without a result. To GC the attachment is unknown.
     fn refused(&self) {
         let plugins = if self.list.refused.is_null() { &self.list.plugins } else { &self.list.refused };
         let other = self.network("other", plugins);
@@ -125,6 +125,7 @@ impl RenamedHost {
         assert!(!other.add(&mut attachment).succeeded(), "the name is taken");
         for _ in ["once", "again"] {
             other.del(&attachment).expect_success();
+            other.gc(&[]).expect_success();
         }
     }
 
@@ -210,4 +211,26 @@ fn del_after_a_refused_add_takes_nothing_from_the_network_that_has_the_interface
         host.del("first");
         host.is(&before, "after DEL");
     });
+}
+
+/// ADD was refused in a namespace that has ended. The interface of the next one has the same index, and no record.
+#[test]
+fn del_after_a_refused_add_is_over_with_the_namespace() {
+    let sandbox = Sandbox::new();
+    let network = Runtime::new(
+        &sandbox,
+        json!({"cniVersion": "1.1.0", "name": "n1", "plugins": [{"type": "bridge", "bridge": "br0"}]}),
+    );
+    let container = |name: &str| {
+        let container = sandbox.container(name);
+        sandbox.host().ip(&[&format!("link add veth0a1b2c3d type veth peer name eth0 netns {name}")]);
+        container
+    };
+    let earlier = container("earlier");
+    assert!(!network.add(&mut Attachment::new("c1", &earlier)).succeeded(), "the name is taken");
+    sandbox.end(&earlier);
+    let container = container("c1");
+    network.del(&Attachment::new("c1", &container)).expect_success();
+    let links = container.sh("ip -o link show");
+    assert!(!links.contains("eth0"), "{links}");
 }

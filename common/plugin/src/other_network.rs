@@ -46,6 +46,11 @@ impl JsonRecord for Refusal {
 }
 
 impl Refusal {
+    fn of(at: &Attachment) -> Self {
+        let [network, container, ifname] = names(at).map(str::to_owned);
+        Self { network, container, ifname, plugin: String::new(), is_undone: false, interface: None, namespace: None }
+    }
+
     fn namespace(&self) -> Option<RecordedNamespace> {
         self.namespace.as_deref().and_then(RecordedNamespace::parse)
     }
@@ -89,10 +94,9 @@ pub fn mark(
     {
         return Ok(());
     }
-    let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
     let (plugin, namespace) = (plugin.to_owned(), namespace.map(ToString::to_string));
     let interface = link.map(|link| link.index);
-    let refusal = Refusal { network, container, ifname, plugin, is_undone, interface, namespace };
+    let refusal = Refusal { plugin, is_undone, interface, namespace, ..Refusal::of(&at) };
     host.apply(&refusal.write(&at)).map(drop)
 }
 
@@ -111,7 +115,18 @@ pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host
     let mut found = records_of_name(names(&at), host)?;
     found.retain(|one| share != Share::Interface || one.maker == plugin);
     found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
+    if !found.is_empty() && !can_mark(&at, host)? {
+        log::warn!("no ADD can be marked as refused, so DEL leaves what {} has in other networks", at.container);
+        found.clear();
+    }
     Ok(found.into_iter().map(|one| one.at).collect())
+}
+
+/// Whether a mark can be written. Otherwise that of a refused ADD may be missing.
+fn can_mark(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    host.apply(&Refusal::of(at).write(at))?;
+    let is_written = Refusal::read(at, host)?.is_some();
+    host.apply(&Refusal::remove(at)).map(|_| is_written)
 }
 
 /// Whether DEL of a plugin has nothing to remove: its ADD was refused, or the interface of which it would restore properties belongs to

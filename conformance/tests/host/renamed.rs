@@ -221,16 +221,30 @@ fn del_after_a_refused_add_is_over_with_the_namespace() {
         &sandbox,
         json!({"cniVersion": "1.1.0", "name": "n1", "plugins": [{"type": "bridge", "bridge": "br0"}]}),
     );
-    let container = |name: &str| {
+    let container = |name: &str, port: &str| {
         let container = sandbox.container(name);
-        sandbox.host().ip(&[&format!("link add veth0a1b2c3d type veth peer name eth0 netns {name}")]);
+        sandbox.host().ip(&[&format!("link add {port} type veth peer name eth0 netns {name}")]);
         container
     };
-    let earlier = container("earlier");
+    let earlier = container("earlier", "veth0a1b2c3d");
     assert!(!network.add(&mut Attachment::new("c1", &earlier)).succeeded(), "the name is taken");
     sandbox.end(&earlier);
-    let container = container("c1");
+    let container = container("c1", "veth0a1b2c3e");
     network.del(&Attachment::new("c1", &container)).expect_success();
     let links = container.sh("ip -o link show");
     assert!(!links.contains("eth0"), "{links}");
+}
+
+#[test]
+fn del_takes_nothing_from_another_network_where_no_refusal_can_be_written_down() {
+    let mut host = RenamedHost::new(lists().remove(0));
+    host.add("first");
+    let remount = |way: &str| drop(host.sandbox.sh(&format!("mount -o remount,{way} /run")));
+    // The program leaves a directory in /run.
+    remount("rw");
+    let alive = host.state();
+    remount("ro");
+    host.refused();
+    remount("rw");
+    host.is(&alive, "after DEL of the refused ADD");
 }

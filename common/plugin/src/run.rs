@@ -202,12 +202,14 @@ fn answer(
             add(plugin, &request, host.as_mut(), process)
         }
         Command::Del => {
-            for former in or_warn(other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut())) {
+            let formers = or_warn(other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut()));
+            let delete_former = |former: Attachment| {
                 log::info!("{} has no record of {}, but {} has", request.network, former.container, former.network);
                 let request = request.with_network(&former.network)?;
-                delete(plugin, &request, process.host(&request)?.as_mut())?;
-            }
-            delete(plugin, &request, host.as_mut())
+                delete(plugin, &request, process.host(&request)?.as_mut())
+            };
+            let done: Vec<Result<(), Error>> = formers.into_iter().map(delete_former).collect();
+            done.into_iter().chain([delete(plugin, &request, host.as_mut())]).collect()
         }
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),

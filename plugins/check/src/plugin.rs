@@ -43,7 +43,8 @@ pub fn judge(plugin: &Value, place: &ElementContext<'_>, network: &mut Network, 
     findings.extend(capability(entry, keys, &at));
     let has_ipam = entry.keys.iter().any(|key| key.key == "ipam.type");
     if let Some(ipam) = keys.get("ipam").and_then(Value::as_object).filter(|_| has_ipam) {
-        network.ranges.extend(judge_ipam(entry, ipam, &at, findings).unwrap_or_default());
+        let gets_ranges = keys.get("capabilities").and_then(|all| all.get("ipRanges")) == Some(&Value::Bool(true));
+        network.ranges.extend(judge_ipam(entry, ipam, gets_ranges, &at, findings).unwrap_or_default());
     }
     if kind == "bridge" {
         network.gateways = gateways(keys, &network.ranges);
@@ -121,10 +122,11 @@ fn capability(entry: &Entry, keys: &Map<String, Value>, at: &str) -> Option<Find
     })
 }
 
-/// Judges `ipam` by the row of the IPAM plugin.
+/// Judges `ipam` by the row of the IPAM plugin. The runtime may add ranges.
 fn judge_ipam(
     entry: &Entry,
     ipam: &Map<String, Value>,
+    gets_ranges: bool,
     at: &str,
     findings: &mut Vec<Finding>,
 ) -> Option<Vec<ranges::AddressRange>> {
@@ -148,7 +150,7 @@ fn judge_ipam(
         Some(known) => {
             let value = Value::Object(ipam.clone());
             object::judge(&value, &tree::of_ipam(known), "ipam", at, findings);
-            return (kind == "host-local").then(|| ranges::judge(ipam, at, findings));
+            return (kind == "host-local").then(|| ranges::judge(ipam, gets_ranges, at, findings));
         }
     }
     None

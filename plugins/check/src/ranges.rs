@@ -27,7 +27,7 @@ impl AddressRange {
 }
 
 /// Judges the ranges of an `ipam` object, and returns those that make sense.
-pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -> Vec<AddressRange> {
+pub fn judge(ipam: &Map<String, Value>, gets_ranges: bool, at: &str, findings: &mut Vec<Finding>) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     if ipam.contains_key("subnet") {
         ranges.extend(judge_one(ipam, "ipam", at, findings));
@@ -46,7 +46,7 @@ pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -
             ranges.extend(range);
         }
     }
-    if ranges.is_empty() && sets.is_empty() && !ipam.contains_key("subnet") {
+    if !gets_ranges && ranges.is_empty() && sets.is_empty() && !ipam.contains_key("subnet") {
         let instead = "write \"ranges\": [[{\"subnet\": \"10.1.2.0/24\"}]]".to_owned();
         findings.push(Finding::of_key(at, "ipam.ranges", "host-local has no range of addresses".to_owned(), instead));
     }

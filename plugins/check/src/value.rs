@@ -143,11 +143,7 @@ fn network(text: &str, format: Format) -> Option<Wrong> {
     };
     let (network, is_ipv4) = (cidr.network(), cidr.address().is_ipv4());
     if !cidr.is_network() && (is_ipv4 || format != Format::Route) {
-        let effect = match (format == Format::Subnet, is_ipv4) {
-            (true, _) => "",
-            (false, true) => ", and the kernel refuses such a route",
-            (false, false) => ", which the kernel removes from the route",
-        };
+        let effect = if format == Format::Subnet { "" } else { ", which no route of the kernel has" };
         return Some((format!("\"{text}\" has host bits{effect}"), format!("write \"{network}\"")));
     }
     let room = if is_ipv4 { 30 } else { 126 };

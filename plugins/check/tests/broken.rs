@@ -261,19 +261,19 @@ pub const BROKEN: &[Broken] = &[
     ),
     unseen(
         r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "10.96.0.1/12"}]}}]"#,
-        r#"plugins[0] bridge, ipam.routes[0].dst: "10.96.0.1/12" has host bits, and the kernel refuses such a route; write "10.96.0.0/12""#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "10.96.0.1/12" has host bits, which no route of the kernel has; write "10.96.0.0/12""#,
     ),
     unseen(
         r#"[{"type": "bridge", "ipam": {"type": "host-local", "subnet": "1100:200::/24", "routes": [{"dst": "1100:200::1/24"}]}}]"#,
-        r#"plugins[0] bridge, ipam.routes[0].dst: "1100:200::1/24" has host bits, which the kernel removes from the route; write "1100:200::/24""#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "1100:200::1/24" has host bits, which no route of the kernel has; write "1100:200::/24""#,
     ),
     unseen(
         r#"[{"type": "bridge", "ipam": {"type": "static", "addresses": [{"address": "10.1.2.5/24"}], "routes": [{"dst": "10.9.0.1/16"}]}}]"#,
-        r#"plugins[0] bridge, ipam.routes[0].dst: "10.9.0.1/16" has host bits, and the kernel refuses such a route; write "10.9.0.0/16""#,
+        r#"plugins[0] bridge, ipam.routes[0].dst: "10.9.0.1/16" has host bits, which no route of the kernel has; write "10.9.0.0/16""#,
     ),
     unseen(
         r#"[{"type": "bridge"}, {"type": "route-override", "delroutes": [{"dst": "10.9.0.1/16"}]}]"#,
-        r#"plugins[1] route-override, delroutes[0].dst: "10.9.0.1/16" has host bits, and the kernel refuses such a route; write "10.9.0.0/16""#,
+        r#"plugins[1] route-override, delroutes[0].dst: "10.9.0.1/16" has host bits, which no route of the kernel has; write "10.9.0.0/16""#,
     ),
     unseen(
         r#"[{"type": "bridge", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.0"}]]}}]"#,

@@ -112,6 +112,15 @@ fn what_a_plugin_refuses_by_itself_is_found() {
     let conf = r#"{"name": "n", "cniVersion": "0.4.0", "type": "sbr", "gateways": ["10.1.2.1", "10.1.2.2"]}"#;
     let done = tool(&sandbox, &["check", &write(&sandbox, "sbr.conf", conf)]);
     assert!(done.stdout().contains("gateways"), "{done}");
+    let mixed = r#"{"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "fd00::/64"}]]}"#;
+    for (ipam, wrong) in [
+        (mixed, "invalid range set 0: mixed address families"),
+        (r#"{"type": "dhcp", "request": [{"option": "none"}]}"#, "Can not parse option \"none\""),
+    ] {
+        let conf = format!(r#"{{"name": "n", "cniVersion": "0.4.0", "type": "bridge", "ipam": {ipam}}}"#);
+        let done = tool(&sandbox, &["check", &write(&sandbox, "ipam.conf", &conf)]);
+        assert!(done.stdout().contains(&format!("plugin bridge: {wrong}")), "{done}");
+    }
 }
 
 #[test]

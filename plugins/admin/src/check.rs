@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 use cni_check::{Finding, Judgement, Network, judge, schema};
+use cni_plugin::run::Plugin;
 use serde_json::{Value, json};
 
 use crate::doctor::status::request;
@@ -90,20 +91,22 @@ fn compared((file, network): (&Path, &Network), (earlier, other): &(&Path, Netwo
     network.conflicts(other)
 }
 
-/// What plugins refuse of their configurations, if the rows of the plugins have found nothing in them.
+/// What plugins, and the IPAM plugins that they call, refuse of their configurations, if the rows of the plugins have found nothing in them.
 fn refusals(text: &str, found: &[Finding]) -> Vec<Finding> {
     let list: Value = serde_json::from_str(text).unwrap_or_default();
     let is_list = list.get("plugins").is_some();
     let refused = |(at, config): (usize, &Value)| {
         let kind = config.get("type")?.as_str()?;
         let place = if is_list { format!("plugins[{at}] {kind}") } else { format!("plugin {kind}") };
-        let plugin = cni_builtin::plugin(kind).filter(|plugin| plugin.kind() == kind)?;
-        let is_new = found.iter().all(|finding| finding.plugin != place);
-        let request = request(named(&list, config), plugin).ok()?;
-        let error = plugin.examine(&request).err()?;
+        let of_kind = |kind: &str| cni_builtin::plugin(kind).filter(|plugin| plugin.kind() == kind);
+        let plugin = of_kind(kind).filter(|_| found.iter().all(|finding| finding.plugin != place))?;
+        let has_ranges = config.pointer("/capabilities/ipRanges") != Some(&Value::Bool(true));
+        let ipam = config.pointer("/ipam/type").and_then(Value::as_str).filter(|_| has_ranges).and_then(of_kind);
+        let examine = |plugin: &'static dyn Plugin| plugin.examine(&request(named(&list, config), plugin).ok()?).err();
+        let (kind, error) = [plugin].into_iter().chain(ipam).find_map(|one| Some((one.kind(), examine(one)?)))?;
         let instead = Some(one_line(&error.details())).filter(|details| !details.is_empty());
         let instead = instead.unwrap_or_else(|| format!("look up the key on the page of {kind}"));
-        is_new.then(|| Finding::new(place, one_line(&error.to_string()), instead))
+        Some(Finding::new(place, one_line(&error.to_string()), instead))
     };
     plugins(&list).iter().enumerate().filter_map(refused).collect()
 }

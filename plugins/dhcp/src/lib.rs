@@ -34,7 +34,7 @@ impl Plugin for Dhcp {
         "dhcp"
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }
 
 #[cfg(test)]

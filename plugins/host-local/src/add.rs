@@ -33,7 +33,7 @@ impl Failure for ResolvConfError {
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let requested = requested::collect(request)?;
-    let config = Config::parse(request)?;
+    let config = Config::load(request)?;
     let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
     let attachment = request.attachment()?;
     let mut presence = CurrentNamespace::observe(journal.host(), request.netns(), &attachment)?;

@@ -34,7 +34,7 @@ impl Failure for CheckError {
 
 /// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges.
 pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-    let config = Config::parse(request)?;
+    let config = Config::load(request)?;
     requested::collect(request)?;
     let attachment = request.attachment()?;
     let result = request.prev_result()?;

@@ -107,7 +107,7 @@ impl Config {
     ///
     /// # Errors
     /// [`LoadError`] for a value of the wrong type, [`ConfigError`] for one that cannot be used.
-    pub fn parse(request: &Request) -> Result<Self, Error> {
+    pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, runtime_config } = request.decode()?;
         let mut ipam = ipam.ok_or(IpamError::NoSection)?;
         let mut given = parse_sets("runtimeConfig.ipRanges", &runtime_config.ip_ranges)?;

@@ -53,7 +53,7 @@ pub fn lease_directory(request: &Request) -> Result<PathBuf, Error> {
 /// # Errors
 /// When the configuration is not valid.
 pub fn ranges(request: &Request) -> Result<Vec<Range>, Error> {
-    Ok(Config::parse(request)?.sets.iter().flat_map(|set| set.ranges().to_vec()).collect())
+    Ok(Config::load(request)?.sets.iter().flat_map(|set| set.ranges().to_vec()).collect())
 }
 
 /// The range sets of the request's configuration that have no address for another container.
@@ -61,7 +61,7 @@ pub fn ranges(request: &Request) -> Result<Vec<Range>, Error> {
 /// # Errors
 /// When the configuration is not valid, or the leases cannot be read.
 pub fn full_sets(request: &Request) -> Result<Vec<String>, Error> {
-    let Config { directory, sets, .. } = Config::parse(request)?;
+    let Config { directory, sets, .. } = Config::load(request)?;
     let Some(mut store) = Store::reading(&directory, MachineIdentity::this())? else { return Ok(Vec::new()) };
     let scan = store.scan()?;
     let dead: BTreeSet<IpAddr> = store.dead(&scan).into_iter().map(|lease| lease.address).collect();

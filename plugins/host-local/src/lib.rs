@@ -35,5 +35,5 @@ impl Plugin for HostLocal {
         "host-local"
     }
 
-    cni_plugin::commands!(add, del, check, status, gc);
+    cni_plugin::commands!(examine, add, del, check, status, gc);
 }

@@ -29,7 +29,7 @@ impl Failure for UnwritableError {
 
 /// Verifies that leases can be written.
 pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-    let config = Config::parse(request)?;
+    let config = Config::load(request)?;
     let refused = |source: StoreError| match source {
         StoreError::Io { .. } => UnwritableError { directory: config.directory.display().to_string(), source }.into(),
         StoreError::Locked { .. } => Error::from(source),

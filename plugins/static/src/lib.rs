@@ -21,7 +21,7 @@ impl Plugin for Static {
         "static"
     }
 
-    cni_plugin::commands!(add, check, status);
+    cni_plugin::commands!(examine, add, check, status);
 
     /// Nothing was reserved.
     fn del(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use cni_testkit::error_parts;
 
 fn parse_as(version: &str, config: &str) -> Result<Config, (u32, String, String)> {
     let config = format!(r#"{{"cniVersion":"{version}",{config}}}"#);
-    Config::parse(&request("ADD", &[], &config)).map_err(error_parts)
+    Config::load(&request("ADD", &[], &config)).map_err(error_parts)
 }
 
 fn parse(config: &str) -> Result<Config, (u32, String, String)> {

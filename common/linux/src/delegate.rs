@@ -129,8 +129,9 @@ fn conclude(plugin: &str, command: Command, answer: DelegateAnswer, status: &str
         return Ok(stdout);
     }
     let error = reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, status));
-    let is_unknown =
-        error.code().number() == Code::InvalidEnvironment.number() || error.to_string().contains("unknown CNI_COMMAND");
+    // A script may say so in words of its own.
+    let is_unknown = error.code().number() == Code::InvalidEnvironment.number()
+        || error.to_string().to_ascii_lowercase().contains("unknown cni");
     if command == Command::Gc && is_unknown { Ok(Vec::new()) } else { Err(error) }
 }
 

@@ -275,6 +275,7 @@ fn gc_succeeds_where_a_delegate_does_not_know_the_command() {
     for (said, is_done) in [
         (r#"{"code": 4, "msg": "unknown CNI_COMMAND: GC"}"#, true),
         ("unknown CNI_COMMAND: GC", true),
+        ("Unknown cni command: GC", true),
         (r#"{"code": 11, "msg": "the store does not answer"}"#, false),
     ] {
         let sandbox = Sandbox::new();

@@ -30,6 +30,11 @@ impl Mac {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Whether a text means this address. tuning of the reference writes it into its result as the configuration spells it.
+    pub fn is(&self, text: &str) -> bool {
+        text.parse().as_ref() == Ok(self)
+    }
 }
 
 impl FromStr for Mac {
@@ -73,7 +78,10 @@ mod tests {
     #[test]
     fn macs_are_read_in_every_spelling_and_printed_in_one() {
         for text in ["AA:bb:cc:00:11:22", "aa-bb-cc-00-11-22", "aabb.cc00.1122"] {
-            assert_eq!(text.parse::<Mac>().map(|mac| mac.to_string()), Ok("aa:bb:cc:00:11:22".to_owned()));
+            assert_eq!(
+                text.parse::<Mac>().map(|mac| (mac.to_string(), mac.is(text))),
+                Ok(("aa:bb:cc:00:11:22".to_owned(), true))
+            );
         }
     }
 

@@ -182,10 +182,10 @@ pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
 
 /// Requires that a link has the MAC address of the result, if the result has one.
 pub fn mac(link: &Link, reported: &Interface) -> Result<(), VerifyError> {
-    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-    if reported.mac.is_empty() || reported.mac.eq_ignore_ascii_case(&found) {
+    if reported.mac.is_empty() || link.mac.as_ref().is_some_and(|mac| mac.is(&reported.mac)) {
         Ok(())
     } else {
+        let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(VerifyError::Mac { name: link.name.clone(), reported: reported.mac.clone(), found })
     }
 }

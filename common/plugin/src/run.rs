@@ -356,7 +356,7 @@ fn is_added_again(request: &Request, at: &Attachment, host: &mut dyn Host) -> Re
     let Some(mac) = inside.map(|one| one.mac.as_str()).filter(|mac| !mac.is_empty()) else { return Ok(false) };
     let Some(record) = AttachmentRecord::find(at, host) else { return Ok(false) };
     let link = host.link(Ns::Container, &at.ifname)?;
-    let has_mac = link.and_then(|link| link.mac).is_some_and(|found| found.to_string().eq_ignore_ascii_case(mac));
+    let has_mac = link.and_then(|link| link.mac).is_some_and(|found| found.is(mac));
     Ok(has_mac && record.life(host) == Life::Dead && !attachment_record::is_of_another(at, host)?)
 }
 

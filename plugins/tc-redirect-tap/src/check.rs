@@ -50,10 +50,10 @@ fn verify_mtu(tap: &Link, link: &Link) -> Result<(), CheckError> {
 }
 
 fn verify_mac(guest: &Interface, link: &Link) -> Result<(), CheckError> {
-    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-    if guest.mac.is_empty() || guest.mac.eq_ignore_ascii_case(&found) {
+    if guest.mac.is_empty() || link.mac.as_ref().is_some_and(|mac| mac.is(&guest.mac)) {
         return Ok(());
     }
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
     Err(CheckError::Mac { ifname: link.name.clone(), reported: guest.mac.clone(), found })
 }
 

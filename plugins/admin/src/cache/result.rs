@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use cni_core::mac::Mac;
 use serde_json::Value;
 
 /// The result of ADD.
@@ -21,7 +22,9 @@ impl CachedResult {
     /// The link-layer addresses of an interface in the container; an empty one where the result does not tell.
     pub(super) fn macs_of(&self, ifname: &str) -> Vec<String> {
         let own = self.interfaces().filter(|one| text_of(one, "name") == ifname);
-        own.filter(|one| !text_of(one, "sandbox").is_empty()).map(|one| text_of(one, "mac").to_owned()).collect()
+        let of_container = own.filter(|one| !text_of(one, "sandbox").is_empty()).map(|one| text_of(one, "mac"));
+        // tuning of the reference writes them as the configuration spells them.
+        of_container.map(|mac| mac.parse().map_or_else(|_| mac.to_owned(), |mac: Mac| mac.to_string())).collect()
     }
 
     /// The interfaces that are in no sandbox.
@@ -46,4 +49,18 @@ impl CachedResult {
 
 fn text_of<'a>(object: &'a Value, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn addresses_of_interfaces_are_spelled_as_those_of_the_kernel() {
+        let one = |mac: &str| json!({"name": "eth0", "sandbox": "/run/netns/a", "mac": mac});
+        let result = CachedResult(json!({"interfaces": [one("C2-11-22-33-44-5A"), one(""), one("0200.0000.0009")]}));
+        assert_eq!(result.macs_of("eth0"), ["c2:11:22:33:44:5a", "", "02:00:00:00:00:09"]);
+    }
 }

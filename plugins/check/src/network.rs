@@ -1,7 +1,7 @@
 //! What a list says of its network, and where it contradicts the list of another network of the same host.
 
 use cni_catalog::{Entry, PluginKind};
-use cni_core::cidr::Cidr;
+use cni_core::cidr::{Cidr, ip_offset, parse_ip};
 use cni_core::names::IfName;
 use cni_model::link::Address;
 use cni_model::plan::{NewGateway, OtherAddress};
@@ -80,7 +80,16 @@ pub fn gateways(keys: &Map<String, Value>, ranges: &[AddressRange]) -> Vec<NewGa
     let link = IfName::parse(&vlan.map_or(bridge.to_owned(), |vlan| format!("{bridge}.{vlan}")));
     let Some(link) = link.ok().filter(|_| is("isGateway") || is("isDefaultGateway")) else { return Vec::new() };
     let of_range = |range: &AddressRange| Cidr::new(range.gateway?, range.subnet.prefix());
-    let network: Vec<Cidr> = ranges.iter().filter_map(of_range).collect();
+    let fixed = keys.get("ipam").filter(|ipam| ipam.get("type").is_some_and(|kind| kind == "static"));
+    let fixed = fixed.and_then(|ipam| ipam.get("addresses")?.as_array()).into_iter().flatten();
+    let network: Vec<Cidr> = ranges.iter().filter_map(of_range).chain(fixed.filter_map(fixed_gateway)).collect();
     let other = if is("forceAddress") { OtherAddress::Replace } else { OtherAddress::Refuse };
     network.iter().map(|cidr| NewGateway { link: link.clone(), cidr: *cidr, network: network.clone(), other }).collect()
+}
+
+/// The gateway of an address of static, as bridge completes it.
+fn fixed_gateway(address: &Value) -> Option<Cidr> {
+    let text = |key: &str| address.get(key).and_then(Value::as_str);
+    let cidr: Cidr = text("address")?.parse().ok()?;
+    Cidr::new(text("gateway").and_then(parse_ip).or_else(|| ip_offset(cidr.network().address(), 1))?, cidr.prefix())
 }

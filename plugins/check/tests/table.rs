@@ -75,6 +75,11 @@ fn one_bridge_with_two_gateways_is_named() {
         assert_eq!(found(keys, other), [says("10.2.0.1/24")], "{keys}");
     }
     assert_eq!(found(gateway, r#""subnet":"10.2.0.0/24","gateway":"10.2.0.254""#), [says("10.2.0.254/24")]);
+    for (gateway, want) in [("", "10.2.0.1/24"), (r#","gateway":"10.2.0.9""#, "10.2.0.9/24")] {
+        let ipam = format!(r#"{{"type":"static","addresses":[{{"address":"10.2.0.5/24"{gateway}}}]}}"#);
+        let fixed = format!(r#"{{"name":"b","type":"bridge","isGateway":true,"ipam":{ipam}}}"#);
+        assert_eq!(compared([&ours, &fixed]), [says(want)]);
+    }
     for keys in [r#""bridge":"br1","isGateway":true"#, r#""ipMasq":true"#, r#""isGateway":true,"vlan":5"#] {
         assert!(found(keys, other).is_empty(), "{keys}");
     }

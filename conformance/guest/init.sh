@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # shellcheck shell=dash
 # The first process of the virtual machines that src/guest.rs boots. Takes its addresses from the kernel's command line, tries to
-# reach what it is told, and serves a page.
+# reach what it is told, and serves a page. With a file /script it runs that instead.
 #
 #   ip=ADDRESS::GATEWAY:MASK::DEVICE:off   as the kernel's own parameter, which Debian's kernel leaves to the first process
 #   ip6=ADDRESS/PREFIX,GATEWAY             the same for IPv6, for which the kernel has no parameter
@@ -12,6 +12,12 @@ export PATH=/bin
 mount -t proc none /proc
 mount -t devtmpfs none /dev
 while read -r module; do insmod "/modules/$module"; done </modules/order
+
+if [ -f /script ]; then
+    sh /script 2>&1
+    echo ready
+    while :; do sleep 60; done
+fi
 
 # shellcheck disable=SC2013
 for word in $(cat /proc/cmdline); do

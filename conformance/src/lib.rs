@@ -55,7 +55,7 @@ pub mod wait;
 pub use chained_host::ChainedHost;
 pub use cnitool::CniTool;
 pub use container::Container;
-pub use guest::{Guest, GuestSettings};
+pub use guest::{Guest, GuestScript, GuestSettings};
 pub use kernel::Feature;
 pub use list_host::ListHost;
 pub use losses::Loss;

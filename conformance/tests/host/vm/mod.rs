@@ -9,3 +9,4 @@ mod boot;
 mod chains;
 mod machine;
 mod obligations;
+mod tables;

@@ -124,10 +124,9 @@ impl AutoIptables {
         done
     }
 
-    /// Whether the programs of a family are missing, or find no table, so that only nf_tables can hold its rules.
+    /// Whether the programs of a family are missing, or find no table, so that netlink alone can read rules.
     fn has_lost_programs(&mut self, family: Family, table: IptablesTable) -> bool {
-        self.lacking.contains_key(&(family, table))
-            || (self.installed(family) == Installed::No && !is_in_legacy_kernel(family, table, self.programs.scope()))
+        self.lacking.contains_key(&(family, table)) || self.installed(family) == Installed::No
     }
 
     /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
@@ -207,7 +206,10 @@ impl Iptables for AutoIptables {
                 self.list_without_programs(family, table, chain).ok_or(error)
             }
             Err(error) if error.is_absence() && self.has_lost_programs(family, table) => {
-                self.list_without_programs(family, table, chain).ok_or(error)
+                match self.list_without_programs(family, table, chain) {
+                    Some(None) if is_in_legacy_kernel(family, table, self.programs.scope()) => Err(error),
+                    read => read.ok_or(error),
+                }
             }
             listed => listed,
         }

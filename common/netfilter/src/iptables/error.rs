@@ -134,6 +134,8 @@ impl Failure for IptablesError {
     fn details(&self) -> String {
         match self {
             Self::NoProgram { path, .. } => format!("PATH={path}"),
+            // Then there is no nf_tables either.
+            Self::NoTable { refusal, .. } if refusal.text.contains("Failed to initialize nft") => refusal.told(),
             Self::NoTable { refusal, .. } => format!("{}; {OTHER_BACKEND}", refusal.told()),
             Self::Failed { text, .. } => advised(without_swallowed_phrases(text)),
             Self::Refused { refusal, .. } => advised(refusal.told()),
@@ -178,6 +180,18 @@ mod tests {
             (error.code(), error.details().as_str()),
             (Code::Kernel, "Resource temporarily unavailable (os error 11)")
         );
+    }
+
+    #[test]
+    fn nftables_is_advised_only_where_it_may_be_there() {
+        for (text, is_advised) in [
+            ("iptables v1.8.9 (legacy): can't initialize iptables table `nat': Table does not exist", true),
+            ("iptables-restore/1.8.9 (nf_tables) Failed to initialize nft: Protocol not supported", false),
+        ] {
+            let refusal = BatchRefusal { program: "iptables".to_owned(), text: text.to_owned() };
+            let error = IptablesError::NoTable { family: Family::V4, table: IptablesTable::Nat, refusal };
+            assert_eq!(error.details().contains(OTHER_BACKEND), is_advised, "{}", error.details());
+        }
     }
 
     #[test]

@@ -214,6 +214,28 @@ fn a_container_stays_complete_whichever_engine_has_come_or_gone() {
     });
 }
 
+/// Rules may also be in legacy tables, which nobody can read then.
+#[test]
+fn rules_in_nf_tables_are_removed_where_legacy_tables_outlive_the_programs() {
+    let host = Host::new("1.1.0");
+    for table in ["nat", "filter"] {
+        host.sandbox.sh(&format!("iptables-legacy -t {table} -S"));
+        host.sandbox.sh(&format!("ip6tables-legacy -t {table} -S"));
+    }
+    fs::create_dir_all(FOLDER).expect("a folder without programs");
+    for round in 0..2 {
+        let mut attachment = host.attachment(&format!("c{round}"));
+        host.healthy().add(&mut attachment).expect_success();
+        assert_ne!(host.left(), [""; 0]);
+        let lost = host.healthy().env("PATH", FOLDER);
+        match round {
+            0 => lost.del(&attachment.without_result()).expect_success(),
+            _ => lost.gc(&[]).expect_success(),
+        };
+        assert_eq!(host.left(), [""; 0]);
+    }
+}
+
 #[test]
 fn a_container_of_the_reference_is_deleted_there_too() {
     let Some(go) = reference::find("deletion without tables") else { return };

@@ -1,8 +1,8 @@
 //! One error for every plugin: a code of the SPEC, a message, and the chain of causes.
 //!
-//! Each module has its own small error enum and implements [`Failure`] for it, which maps every variant
-//! to a [`Code`] in one exhaustive match. [`Error`] carries any such failure to the one place that prints
-//! it: `msg` is the outermost text, `details` the rest of the chain and what could not be undone.
+//! [`fail!`](crate::fail) makes an error of a code and a text. Where a caller decides by an error, its module has a small enum and implements
+//! [`Failure`] for it, which maps every variant to a [`Code`] in one exhaustive match. [`Error`] carries any failure to the one place that
+//! prints it: `msg` is the outermost text, `details` the rest of the chain and what could not be undone.
 
 use std::fmt;
 
@@ -90,6 +90,40 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
     }
 }
 
+/// A failure that no caller decides by.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct StatedFailure {
+    code: Code,
+    text: String,
+    details: String,
+}
+
+impl Failure for StatedFailure {
+    fn code(&self) -> Code {
+        self.code
+    }
+
+    fn details(&self) -> String {
+        self.details.clone()
+    }
+}
+
+/// Makes an [`Error`] of a [`Code`], a text that names the thing with its value, and optionally what helps.
+///
+/// ```
+/// let id = 4097;
+/// let error = cni_core::fail!(InvalidConfig, "invalid VLAN ID {id}", details: "vlanId is the number of a VLAN");
+/// assert_eq!((error.code().number(), error.to_string().as_str()), (7, "invalid VLAN ID 4097"));
+/// ```
+#[macro_export]
+macro_rules! fail {
+    ($code:ident, $text:literal) => { $crate::fail!($code, $text, details: "") };
+    ($code:ident, $text:literal, details: $details:literal) => {
+        $crate::error::Error::stated($crate::error::Code::$code, format!($text), format!($details))
+    };
+}
+
 /// A failure on its way to the runtime.
 #[derive(Debug)]
 pub struct Error {
@@ -98,6 +132,11 @@ pub struct Error {
 }
 
 impl Error {
+    /// An error of its parts, for [`fail!`](crate::fail).
+    pub fn stated(code: Code, text: String, details: String) -> Self {
+        StatedFailure { code, text, details }.into()
+    }
+
     /// The code of the failure.
     pub fn code(&self) -> Code {
         self.failure.code()

@@ -15,7 +15,7 @@ use crate::other_network;
 use crate::owner::RecordedOwner;
 use crate::records::Records;
 use crate::share::Share;
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Command, Environment, Request, version_of};
 use cni_core::result::CniResult;
@@ -202,14 +202,13 @@ fn answer(
             add(plugin, &request, host.as_mut(), process)
         }
         Command::Del => {
-            let formers = or_warn(other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut()));
-            let delete_former = |former: Attachment| {
+            let mut failures = Failures::default();
+            for former in or_warn(other_network::former(plugin.kind(), plugin.share(), &request, host.as_mut())) {
                 log::info!("{} has no record of {}, but {} has", request.network, former.container, former.network);
-                let request = request.with_network(&former.network)?;
-                delete(plugin, &request, process.host(&request)?.as_mut())
-            };
-            let done: Vec<Result<(), Error>> = formers.into_iter().map(delete_former).collect();
-            done.into_iter().chain([delete(plugin, &request, host.as_mut())]).collect()
+                failures.keep(delete_former(plugin, &request, &former, process));
+            }
+            failures.keep(delete(plugin, &request, host.as_mut()));
+            failures.into_result()
         }
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
@@ -218,6 +217,17 @@ fn answer(
             None => Ok(()),
         },
     }
+}
+
+/// Carries out DEL of the attachment under a former name of its network.
+fn delete_former(
+    plugin: &dyn Plugin,
+    request: &Request,
+    former: &Attachment,
+    process: &mut dyn Process,
+) -> Result<(), Error> {
+    let request = request.with_network(&former.network)?;
+    delete(plugin, &request, process.host(&request)?.as_mut())
 }
 
 /// Carries out DEL on a host that the caller keeps, and that may hold the attachment's locks.

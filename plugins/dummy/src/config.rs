@@ -1,21 +1,11 @@
 //! The keys of the dummy plugin, checked before anything is done.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::IpamKey;
 use serde::Deserialize;
-
-/// The configuration has no IPAM plugin; a dummy link without addresses is of no use.
-#[derive(Debug, thiserror::Error)]
-#[error("dummy interface requires an IPAM configuration")]
-pub struct NoIpamError;
-
-impl Failure for NoIpamError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-}
 
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +27,11 @@ impl Config {
     /// Reads and checks every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, dns } = request.decode()?;
-        Ok(Self { ipam: ipam.plugin().ok_or(NoIpamError)?, dns })
+        let ipam = ipam.plugin();
+        // A dummy link without addresses is of no use.
+        Ok(Self {
+            ipam: ipam.ok_or_else(|| fail!(InvalidConfig, "dummy interface requires an IPAM configuration"))?,
+            dns,
+        })
     }
 }

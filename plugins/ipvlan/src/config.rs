@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::child::MasterChoice;
@@ -13,32 +14,6 @@ use serde::de::IgnoredAny;
 
 /// What could not be done, for error messages.
 pub const MAKING: &str = "create ipvlan";
-
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// `mode` names none.
-    #[error("unknown ipvlan mode: {mode:?}")]
-    Mode { mode: String },
-    /// A DHCP server knows its clients by their MAC addresses.
-    #[error("ipam.type dhcp cannot be used with ipvlan, whose links all have the MAC address of their master")]
-    Dhcp,
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Mode { .. } | Self::Dhcp => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Mode { .. } => "mode is one of l2, l3 and l3s".to_owned(),
-            Self::Dhcp => String::new(),
-        }
-    }
-}
 
 /// A configuration that can be carried out, as far as it tells without a look at the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,18 +57,22 @@ impl Config {
     }
 }
 
-fn mode(word: &str) -> Result<IpvlanMode, ConfigError> {
+fn mode(word: &str) -> Result<IpvlanMode, Error> {
     match word {
         "" | "l2" => Ok(IpvlanMode::L2),
         "l3" => Ok(IpvlanMode::L3),
         "l3s" => Ok(IpvlanMode::L3s),
-        other => Err(ConfigError::Mode { mode: other.to_owned() }),
+        mode => Err(fail!(InvalidConfig, "unknown ipvlan mode: {mode:?}", details: "mode is one of l2, l3 and l3s")),
     }
 }
 
-fn ipam(key: IpamKey) -> Result<Option<String>, ConfigError> {
+/// A DHCP server knows its clients by their MAC addresses.
+fn ipam(key: IpamKey) -> Result<Option<String>, Error> {
     match key.plugin() {
-        Some(plugin) if plugin == "dhcp" => Err(ConfigError::Dhcp),
+        Some(plugin) if plugin == "dhcp" => Err(fail!(
+            InvalidConfig,
+            "ipam.type dhcp cannot be used with ipvlan, whose links all have the MAC address of their master"
+        )),
         other => Ok(other),
     }
 }

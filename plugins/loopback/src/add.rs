@@ -1,6 +1,7 @@
 //! ADD: sets `lo` up, and returns the addresses that the kernel gives it.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Request;
@@ -9,7 +10,6 @@ use cni_model::link::{Address, Link};
 use cni_model::plan::{LinkSetting, Ns, Plan};
 use cni_plugin::journal::Journal;
 
-use crate::error::LoopbackError;
 use crate::lo;
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
@@ -20,7 +20,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let lo = lo::observe(journal.host(), netns)?;
     let addresses = journal.host().addresses(Ns::Container, Some(lo.index), None)?;
     if let Some(address) = addresses.iter().find(|address| !address.cidr.address().is_loopback()) {
-        return Err(LoopbackError::ForeignAddress { address: *address }.into());
+        let address = address.cidr.address().to_string();
+        return Err(fail!(Conflict, "loopback interface found with non-loopback address {address:?}"));
     }
     Ok(prev_result.unwrap_or_else(|| result(netns, &addresses)))
 }

@@ -7,7 +7,6 @@ use cni_plugin::run::Plugin;
 mod add;
 mod check;
 mod del;
-mod error;
 mod lo;
 
 /// The plugin.

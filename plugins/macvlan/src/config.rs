@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_core::request::Request;
 use cni_core::result::Dns;
@@ -14,32 +15,6 @@ use serde::de::IgnoredAny;
 
 /// What could not be done, for error messages.
 pub const MAKING: &str = "create macvlan";
-
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// `mode` names none.
-    #[error("unknown macvlan mode: {mode:?}")]
-    Mode { mode: String },
-    /// A link in mode passthru has the MAC address of its master.
-    #[error("failed to {MAKING}: mac {mac} cannot be set in mode passthru, in which the link has that of its master")]
-    MacInPassthru { mac: Mac },
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Mode { .. } | Self::MacInPassthru { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Mode { .. } => "mode is one of bridge, private, vepa and passthru".to_owned(),
-            Self::MacInPassthru { .. } => String::new(),
-        }
-    }
-}
 
 /// A configuration that can be carried out, as far as it tells without a look at the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,20 +74,27 @@ impl Config {
     }
 }
 
-fn mode(word: &str) -> Result<MacvlanMode, ConfigError> {
+fn mode(word: &str) -> Result<MacvlanMode, Error> {
     match word {
         "" | "bridge" => Ok(MacvlanMode::Bridge),
         "private" => Ok(MacvlanMode::Private),
         "vepa" => Ok(MacvlanMode::Vepa),
         "passthru" => Ok(MacvlanMode::Passthru),
-        other => Err(ConfigError::Mode { mode: other.to_owned() }),
+        mode => Err(fail!(
+            InvalidConfig,
+            "unknown macvlan mode: {mode:?}",
+            details: "mode is one of bridge, private, vepa and passthru"
+        )),
     }
 }
 
 /// The kernel takes the address in mode passthru, and does not use it.
-fn mac_in(mode: MacvlanMode, mac: Option<Mac>) -> Result<Option<Mac>, ConfigError> {
+fn mac_in(mode: MacvlanMode, mac: Option<Mac>) -> Result<Option<Mac>, Error> {
     match mac {
-        Some(mac) if mode == MacvlanMode::Passthru => Err(ConfigError::MacInPassthru { mac }),
+        Some(mac) if mode == MacvlanMode::Passthru => Err(fail!(
+            InvalidConfig,
+            "failed to {MAKING}: mac {mac} cannot be set in mode passthru, in which the link has that of its master"
+        )),
         other => Ok(other),
     }
 }

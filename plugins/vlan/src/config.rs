@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::child::MasterChoice;
@@ -16,35 +17,6 @@ pub const MAKING: &str = "create vlan";
 
 /// The greatest number of a VLAN: 4095 is reserved by IEEE 802.1Q. 0 means frames that have a priority and no VLAN.
 const LAST: u16 = VlanId::LAST.number();
-
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// There is no `master`.
-    #[error(r#""master" field is required. It specifies the host interface name to create the VLAN for"#)]
-    NoMaster,
-    /// `vlanId` is the number of no VLAN.
-    #[error("invalid VLAN ID {id} (must be between 0 and {LAST} inclusive)")]
-    Id { id: i64 },
-    /// There is no IPAM plugin.
-    #[error("vlan interface requires an IPAM configuration")]
-    NoIpam,
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoMaster | Self::Id { .. } | Self::NoIpam => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Id { .. } => "vlanId is the number of a VLAN".to_owned(),
-            Self::NoMaster | Self::NoIpam => String::new(),
-        }
-    }
-}
 
 /// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,18 +52,26 @@ impl Config {
         let keys: Keys = request.decode()?;
         let master = MasterChoice::of_keys(keys.master, keys.link_in_container);
         if master.name.is_none() {
-            return Err(ConfigError::NoMaster.into());
+            return Err(fail!(
+                InvalidConfig,
+                r#""master" field is required. It specifies the host interface name to create the VLAN for"#
+            ));
         }
         Ok(Self {
             master,
             id: id(keys.vlan_id)?,
             mtu: keys.mtu,
-            ipam: keys.ipam.plugin().ok_or(ConfigError::NoIpam)?,
+            ipam: keys
+                .ipam
+                .plugin()
+                .ok_or_else(|| fail!(InvalidConfig, "vlan interface requires an IPAM configuration"))?,
             dns: keys.dns,
         })
     }
 }
 
-fn id(id: i64) -> Result<u16, ConfigError> {
-    u16::try_from(id).ok().filter(|id| *id <= LAST).ok_or(ConfigError::Id { id })
+fn id(id: i64) -> Result<u16, Error> {
+    u16::try_from(id).ok().filter(|id| *id <= LAST).ok_or_else(|| {
+        fail!(InvalidConfig, "invalid VLAN ID {id} (must be between 0 and {LAST} inclusive)", details: "vlanId is the number of a VLAN")
+    })
 }

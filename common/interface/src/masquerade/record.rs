@@ -5,13 +5,17 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_model::plan::Step;
 use cni_model::record::{RecordKey, RecordKind};
+use cni_netfilter::RuleRemoval;
 use cni_plugin::host::Host;
 use cni_plugin::owner;
 use cni_plugin::removal::Removal;
+
+use super::iptables;
 
 /// The words of [`owner::text`].
 const OWNER_WORDS: usize = 3;
@@ -45,7 +49,7 @@ pub fn is_recorded(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> 
     Ok(host.records().read(&key(at))?.is_some())
 }
 
-/// Removes the records of a network that name no valid attachment.
+/// Removes the records of a network that name no valid attachment, and the jumps to a chain that another interface of the container keeps.
 ///
 /// # Errors
 /// The first failure; one record does not keep the others.
@@ -58,10 +62,18 @@ pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
             let key = RecordKey::new(MASQUERADES, name)?;
             let owner = host.records().read(&key)?.and_then(|text| owner::parse(&mut text.split(' ')));
             let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
-            if !owner.as_ref().is_some_and(is_valid) {
-                host.apply(&Step::RemoveRecord { key })?;
+            if owner.as_ref().is_some_and(is_valid) {
+                return Ok(());
             }
-            Ok(())
+            if let Some(at) = owner.filter(|at| valid.contains(at.container.as_str(), None)) {
+                let own = addresses(&at, host)?;
+                for family in Family::ALL.into_iter().filter(|family| own.iter().any(|one| Family::of(*one) == *family))
+                {
+                    let jumps = RuleRemoval::from(iptables::remove_listed(&at, family, &own));
+                    host.apply(&Step::remove_rules(jumps))?;
+                }
+            }
+            host.apply(&Step::RemoveRecord { key }).map(drop)
         });
     }
     removal.finish()

@@ -5,10 +5,11 @@ use std::fs;
 use std::time::Duration;
 
 use cni_core::family::Family;
+use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_linux::iptables::AutoIptables;
 use cni_linux::process;
-use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesTable};
+use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesRule, IptablesTable, Target};
 use serde_json::json;
 
 use super::finding::Finding;
@@ -32,6 +33,8 @@ struct FilterFacts {
     no_v6_tables: Vec<&'static str>,
     /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
+    /// The programs whose chain FORWARD drops all packets before the jump of the plugin firewall.
+    dropping: Vec<&'static str>,
     /// Whether firewalld answers.
     has_firewalld: bool,
     /// The tables that legacy iptables has filled, of both families.
@@ -47,6 +50,7 @@ pub fn look() -> Vec<Finding> {
         is_tableless: !missing_tables(Family::V4).is_empty(),
         no_v6_tables: missing_tables(Family::V6),
         no_nftables: why_not("portmap", "nftables"),
+        dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
         legacy_tables: legacy_tables(),
     })
@@ -57,6 +61,24 @@ fn missing_tables(family: Family) -> Vec<&'static str> {
     let mut iptables = AutoIptables::new();
     let mut is_missing = |table| matches!(iptables.absence(family, table), Some(IptablesError::NoTable { .. }));
     IptablesTable::ALL.into_iter().filter(|table| is_missing(*table)).map(IptablesTable::as_str).collect()
+}
+
+fn dropping() -> Vec<&'static str> {
+    let (mut iptables, forward) = (AutoIptables::new(), ChainName::fixed("FORWARD"));
+    let mut is_dropping = |family: &Family| {
+        let listed = iptables.list(*family, IptablesTable::Filter, &forward);
+        listed.ok().flatten().is_some_and(|rules| is_jump_unreached(&rules))
+    };
+    Family::ALL.into_iter().filter(|family| is_dropping(family)).map(Family::iptables).collect()
+}
+
+/// Whether a rule drops or rejects all packets before they come to the jump of the plugin firewall.
+fn is_jump_unreached(rules: &[IptablesRule]) -> bool {
+    let is_reject = |target: &Target| matches!(target, Target::Raw(words) if words.iter().any(|word| word == "REJECT"));
+    let ends =
+        |rule: &IptablesRule| rule.matches.is_empty() && (rule.target == Target::Drop || is_reject(&rule.target));
+    let jump = Target::Jump(ChainName::fixed("CNI-FORWARD"));
+    rules.iter().skip_while(|rule| !ends(rule)).any(|rule| rule.target == jump)
 }
 
 fn iptables_version() -> Option<String> {
@@ -79,6 +101,13 @@ fn judge(facts: &FilterFacts) -> Vec<Finding> {
             TOPIC,
             format!("the kernel has no IPv6 tables for ip6tables: {}", facts.no_v6_tables.join(", ")),
             "if a network has IPv6 addresses and names backend \"iptables\", name \"nftables\", or load ip6table_nat and ip6table_filter",
+        ));
+    }
+    if !facts.dropping.is_empty() {
+        findings.push(Finding::problem(
+            TOPIC,
+            format!("chain FORWARD of {} drops all packets before its jump to CNI-FORWARD", facts.dropping.join(", ")),
+            "delete the jump: the next ADD of the plugin firewall puts it first; or make the rule the chain's policy",
         ));
     }
     if facts.has_firewalld {
@@ -155,6 +184,19 @@ mod tests {
             severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),
             [Problem, Note]
         );
+    }
+
+    #[test]
+    fn a_jump_behind_a_rule_that_drops_all_is_unreached() {
+        let rules = |lines: &[&str]| lines.iter().filter_map(|line| IptablesRule::parse(line)).collect::<Vec<_>>();
+        let jump = "-A FORWARD -m comment --comment \"CNI firewall plugin rules\" -j CNI-FORWARD";
+        for drop in ["-A FORWARD -j DROP", "-A FORWARD -j REJECT --reject-with icmp-port-unreachable"] {
+            assert!(is_jump_unreached(&rules(&[drop, jump])), "{drop}");
+            assert!(!is_jump_unreached(&rules(&[jump, drop])), "{drop}");
+        }
+        assert!(!is_jump_unreached(&rules(&["-A FORWARD -i eth1 -j DROP", jump])));
+        let blocked = judge(&FilterFacts { dropping: vec!["iptables"], ..FilterFacts::default() });
+        assert!(blocked[2].severity == Severity::Problem && blocked[2].says.contains("CNI-FORWARD"), "{blocked:?}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Guest {
         let card = format!("virtio-net-pci,netdev=net0,mac={},romfile=", settings.mac);
         let arguments = ["-m", "128", "-netdev", &tap, "-device", &card];
         let kernel = folder();
-        let archive = initramfs(&kernel, &MODULES.map(|module| kernel.join(format!("modules/kernel/{module}.ko"))));
+        let archive = initramfs(&MODULES.map(|module| kernel.join(format!("modules/kernel/{module}.ko"))));
         Self::start(namespace, &settings.says, &settings.command_line(), archive, &arguments)
     }
 
@@ -119,7 +119,7 @@ impl Guest {
     /// When the kernel, qemu, busybox or a file is missing, or the script does not end in time.
     pub fn run(namespace: &Namespace, script: &GuestScript<'_>) -> String {
         let kernel = folder();
-        let mut archive = initramfs(&kernel, &with_dependencies(&kernel.join("modules/kernel"), script.modules));
+        let mut archive = initramfs(&with_dependencies(&kernel.join("modules/kernel"), script.modules));
         for file in with_libraries(&script.files) {
             archive.add_file(&file, EXECUTABLE);
         }
@@ -191,7 +191,7 @@ fn folder() -> PathBuf {
 }
 
 /// The first files of a virtual machine, with modules in the order in which it loads them.
-fn initramfs(kernel: &Path, modules: &[PathBuf]) -> Archive {
+fn initramfs(modules: &[PathBuf]) -> Archive {
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "modules", "proc"] {
         archive.add(folder, DIRECTORY, b"");
@@ -201,7 +201,7 @@ fn initramfs(kernel: &Path, modules: &[PathBuf]) -> Archive {
     let mut order = String::new();
     for module in modules {
         let name = module.file_name().and_then(OsStr::to_str).expect("a file's name");
-        archive.add(&format!("modules/{name}"), FILE, &read(&kernel.join(module)));
+        archive.add(&format!("modules/{name}"), FILE, &read(module));
         order += &format!("{name}\n");
     }
     archive.add("modules/order", FILE, order.as_bytes());
@@ -209,7 +209,8 @@ fn initramfs(kernel: &Path, modules: &[PathBuf]) -> Archive {
 }
 
 fn read(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap_or_else(|error| panic!("read {}: {error} (Debian: busybox-static)", path.display()))
+    fs::read(path)
+        .unwrap_or_else(|error| panic!("read {}: {error} (Debian: busybox-static, iptables, nftables)", path.display()))
 }
 
 /// The files of some modules, each after those that it depends on, which it names itself.

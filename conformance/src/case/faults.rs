@@ -23,7 +23,8 @@ struct Fault {
     is_killed: bool,
 }
 
-/// Tries faults of the first attachment of a case, with another container.
+/// Tries faults of the first attachment of a case that was added, with another container. Where the script has left a host on which it could
+/// not be added again, there is nothing to disturb.
 ///
 /// # Panics
 /// If something is left: the message names the call, and how to repeat it.
@@ -33,11 +34,16 @@ pub fn try_some(world: &World<'_>) {
         Ok(number) => number.parse().unwrap_or_else(|_| panic!("CNI_CASE_FAULTS={number} is neither a number nor all")),
         Err(_) => return,
     };
-    let Some(first) = world.attached.first() else { return };
+    let Some(first) = world.attached.iter().find(|one| one.attachment.result.is_some()) else { return };
     let container = world.sandbox.container("fault");
     let mut attachment = Attachment { netns: container.path().to_owned(), ..first.attachment.clone() };
     (attachment.container_id, attachment.result) = ("fault".to_owned(), None);
     let runtime = world.runtime(&first.list);
+    let can_be_added = runtime.add(&mut attachment.clone()).succeeded();
+    runtime.del(&attachment).expect_success();
+    if !can_be_added {
+        return;
+    }
     for fault in chosen(all(&runtime, &attachment), count, &world.case.name) {
         let before = world.state();
         let what = if fault.is_killed { "killed at" } else { "failing" };

@@ -160,6 +160,8 @@ fn chained() -> Vec<ChangedKey> {
         firewall("/iptablesAdminChainName", json!("OTHER-ADMIN"), json!(null)),
         firewall("/ingressPolicy", json!("same-bridge"), json!(null)),
         changed("sbr", "/table", json!(5000), json!(6000)),
+        changed("sbr", "/gateways", json!(["10.88.0.9"]), json!(null)),
+        changed("sbr", "/addSourceHints", json!(true), json!(false)),
         changed("vrf", "/vrfname", json!("red"), json!("blue")),
         changed("vrf", "/table", json!(5000), json!(6000)),
     ]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::{self, CacheFile};
@@ -47,6 +47,9 @@ use cni_linux::output::{complain, one_line, write};
 pub use outcome::{NamedPart, RepairOutcome};
 use second_look::RestoredRules;
 use together::{SharedTools, repair_together};
+
+/// How long libcni may take to write a file, which is incomplete meanwhile.
+const WRITING: Duration = Duration::from_millis(50);
 
 /// What to do with what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +141,11 @@ fn judged(cached: &Cached, outcome: RepairOutcome, caches: &[PathBuf], judge: &m
 fn meant<'a>(files: &'a mut [CacheFile], options: &RepairOptions, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
     let (mut meant, mut reader) = (Vec::new(), CacheReader::default());
     for file in files {
-        match read(file, &mut reader) {
+        let found = read(file, &mut reader).or_else(|_| {
+            thread::sleep(WRITING);
+            read(file, &mut reader)
+        });
+        match found {
             Ok(Some(cached)) if options.scope.has(&cached.at) => meant.push((within_reach(cached), &*file)),
             Ok(_) => {}
             Err(error) => {

@@ -1,7 +1,8 @@
 //! A worker: it carries out one random step after another on its own containers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::container::{ContainerSpec, Implementation, SoakContainer};
 use crate::context::Context;
@@ -250,7 +251,16 @@ fn added<'n>(
     implementation: Implementation,
     context: &Context<'_>,
 ) -> Option<SoakContainer<'n>> {
-    match container.add(implementation, context) {
+    let mut done = container.add(implementation, context);
+    // Code 11 of the SPEC: an earlier namespace of the container has not ended yet, since somebody looks into it.
+    for _ in 0..40 {
+        if !done.as_ref().is_err_and(|error| error.contains("\"code\": 11,")) {
+            break;
+        }
+        sleep(Duration::from_millis(250));
+        done = container.add(implementation, context);
+    }
+    match done {
         Ok(()) => {
             expect(container.verify(context), &container.id, "after ADD", context);
             Some(container)

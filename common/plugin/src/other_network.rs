@@ -129,8 +129,8 @@ fn can_mark(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     host.apply(&Refusal::remove(at)).map(|_| is_written)
 }
 
-/// Whether DEL of a plugin has nothing to remove: its ADD was refused, or the interface of which it would restore properties belongs to
-/// another network.
+/// Whether DEL of a plugin has nothing to remove: its ADD was refused, or the interface whose properties it would restore belongs to another
+/// network.
 pub fn has_all(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
     if share == Share::Nothing {
         return Ok(false);

@@ -7,7 +7,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Runtime, Sandbox, State, flannel, state};
 use serde_json::{Value, json};
 
-/// The plugins that make interfaces of which this kernel has the kind.
+/// The plugins that make interfaces of a kind that this kernel has.
 fn plugins() -> Vec<Value> {
     let ipam = json!({"type": "host-local", "subnet": "10.1.2.0/24"});
     vec![

@@ -60,7 +60,7 @@ pub fn with_failures(
 }
 
 impl RepairOutcome {
-    /// The outcome for an attachment of which nothing that is known is missing.
+    /// The outcome for an attachment that lacks nothing that these plugins know.
     pub fn of_known(cached: &Cached) -> Self {
         let others: Vec<String> = cached.plugins_of_others().map(str::to_owned).collect();
         if others.is_empty() { Self::Complete } else { Self::Unknown(others) }

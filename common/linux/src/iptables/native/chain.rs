@@ -82,7 +82,7 @@ pub(super) fn numbered(
     rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
 }
 
-/// A rule of an unknown kind, of which only the handle is known.
+/// Reads only the handle of a rule whose kind is unknown.
 fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
     let handle = RawRule::read(payload)?.handle;
     let words = vec!["handle".to_owned(), handle.to_string()];

@@ -252,9 +252,9 @@ fn added<'n>(
     context: &Context<'_>,
 ) -> Option<SoakContainer<'n>> {
     let mut done = container.add(implementation, context);
-    // Code 11 of the SPEC: an earlier namespace of the container has not ended yet, since somebody looks into it.
+    // host-device refuses with code 11 while an earlier namespace of the container has not ended: somebody may look into it.
     for _ in 0..40 {
-        if !done.as_ref().is_err_and(|error| error.contains("\"code\": 11,")) {
+        if !done.as_ref().is_err_and(|error| error.contains("where an earlier ADD of this container has moved it")) {
             break;
         }
         sleep(Duration::from_millis(250));

@@ -1,27 +1,23 @@
 #!/usr/bin/env bash
 # Compares the speed of the plugins with that of others, turn by turn in one run, in namespaces of its own.
 #
-#   scripts/bench.sh [--quick] [--tool] [--many] [--floor] [--others N] [--pictures DIR] [REFERENCE_DIR]
+#   scripts/bench.sh [--quick] [--tool] [--many] [--others N] [REFERENCE_DIR]
 #
 #   --quick           in less than two minutes, once all is built: beside 0 and 100 containers instead of 0, 300 and 1000
 #   --tool            the administrator's tool alone: its verbs beside 1500 containers, and then with 300 dead ones
-#   --many            many containers at once, beside 0 and 1000 others: how many a second, and what they wait for
-#   --floor           each plugin against the floor: what is unavoidable of its system calls, made by the smallest program
-#   --others N        with --tool, --many or --floor: beside N others
-#   --pictures DIR    draws cost.svg and packets.svg into DIR, or floor.svg with --floor; those of the pages are in conformance/pictures
+#   --many            many containers at once, beside 0 and 1000 others: how many a second
+#   --others N        with --tool or --many: beside N others
 #   REFERENCE_DIR     /usr/lib/cni unless given
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-reference='' floor='' options=()
+reference='' options=()
 while [ $# -gt 0 ]; do
     case $1 in
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
     --quick | --tool | --many) options+=("$1") ;;
-    --floor) floor=yes ;;
     --others) options+=("$1" "${2:?--others needs a number}") && shift ;;
-    --pictures) options+=("$1" "${2:?--pictures needs a folder}") && shift ;;
     -*) die "unknown option $1; see $0 --help" ;;
     *) reference=$1 ;;
     esac
@@ -32,7 +28,6 @@ need_rust
 need iptables iptables
 need ip iproute2
 need strace strace
-need ping iputils-ping
 if [ -z "$reference" ]; then
     reference=/usr/lib/cni
     [ -x "$reference/bridge" ] || need_package containernetworking-plugins
@@ -44,11 +39,5 @@ trap 'rm -rf "$work"' EXIT
 install_plugins "$binary" "$work"
 say "building the measurement (a minute or two; seconds when nothing has changed)"
 (cd "$TOP" && cargo build --quiet --release --locked --package cni-bench --bin bench)
-if [ -n "$floor" ]; then
-    [ "$(uname -m)" = x86_64 ] || die "--floor reads the registers of x86-64"
-    cc -Os -static -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -Wl,--build-id=none,-z,noseparate-code \
-        -o "$work/replay" "$TOP/conformance/bench/src/bin/bench/floor/replay.c"
-    options+=(--floor "$work/replay")
-fi
 say "ours against $reference ($(CNI_COMMAND='' "$reference/bridge" 2>&1 | head -n 1))"
 CNI_BIN_DIR=$work "$TARGET/release/bench" "$work" "$reference" "${options[@]}"

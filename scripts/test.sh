@@ -2,21 +2,27 @@
 # Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
 # kernel in private namespaces, black-box tests of the static binary, a minute of the soak test, real runtimes, and some
 # thousand inputs of each fuzz target; needs root, and installs what is missing.
-# Quick: what needs neither root nor any package but Rust, in under a minute once built.
+# Quick: what needs no root; a minute or two, once built.
 #
 #   scripts/test.sh               all of it
-#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, pages, import cycles
-#   scripts/test.sh --crates      licences, versions and origin of the crates
+#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, examples, pages, crates, import cycles, the cases of Nomad's network
+#   scripts/test.sh --differences runs with the reference's plugins the cases that say what these do otherwise: each must fail; some minutes
 #   scripts/test.sh --oldest-rust     whether the oldest supported Rust compiles everything; needs rustup
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# Checks format, lints and documentation.
-check_sources() {
+# With the seconds since the start.
+say() { printf '==> %4d s: %s\n' "$SECONDS" "$*" >&2; }
+
+check_format() {
     say "format"
     cargo fmt --all --check
+}
+
+# Checks lints and documentation.
+check_sources() {
     say "lints"
     cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
     say "documentation"
@@ -29,17 +35,6 @@ check_scripts() {
     shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh conformance/guest/init.sh
 }
 
-# Checks licences, versions and origin of the dependencies. deny.toml says why it does not check advisories.
-check_crates() {
-    say "crates"
-    cargo deny --version >/dev/null 2>&1 || {
-        say "installing cargo-deny (cargo install)"
-        # Not optimised: it runs for a second, and takes minutes less to build.
-        cargo install --quiet --locked --debug cargo-deny
-    }
-    cargo deny --locked --log-level warn check bans licenses sources
-}
-
 check_oldest_rust() {
     local oldest
     oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
@@ -48,17 +43,36 @@ check_oldest_rust() {
     cargo "+$oldest" check --quiet --workspace --all-targets --locked
 }
 
+# Runs the cases that say what the reference does otherwise, with its plugins.
+check_differences() {
+    need_root "cases"
+    install_tools
+    say "differences to ${CNI_REFERENCE_DIR:=/usr/lib/cni}"
+    cargo run --quiet --locked --bin cni-conformance -- run --differences --plugins "$CNI_REFERENCE_DIR"
+}
+
 quick() {
     need_rust
+    check_format
     check_sources
     if command -v shellcheck >/dev/null 2>&1; then check_scripts; else say "scripts: not checked, shellcheck is missing"; fi
-    say "unit tests, pages, import cycles"
+    say "unit tests, pages, crates, import cycles"
     # Tests that only root can set up are in modules of this name; the whole test runs them.
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast -- --skip as_root
     cargo test --quiet --package cni-netfilter --package cni-plugin --locked --test rules --test call
     cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
     cargo test --quiet --package cni-repo --locked --test repo -- --skip packages
-    say "the quick tests passed"
+    local missing=''
+    if command -v nft >/dev/null && command -v iptables >/dev/null && command -v ip >/dev/null && unshare --user --map-root-user --net true 2>/dev/null; then
+        say "the cases of Nomad's network, in user namespaces"
+        cargo build --quiet --package cni-plugins --locked
+        "$TARGET/debug/cni-plugins" install "$TARGET/quick-bin" >/dev/null
+        CNI_BIN_DIR=$TARGET/quick-bin cargo test --quiet --package cni-conformance --locked --test cases -- nomad/
+    else
+        say "NOT RUN: cases, which need iptables, nft, ip, and a kernel that lets users make namespaces"
+        missing=", but for the cases"
+    fi
+    say "the quick tests passed$missing"
 }
 
 install_tools() {
@@ -133,13 +147,19 @@ await() {
     return $status
 }
 
-# run_program TEST: runs the program of a test of conformance. `cargo test --test` would build its dependencies once more, with other
-# features.
-run_program() {
-    local program
-    program=$(jq -r --arg name "$1" 'select(.reason == "compiler-artifact" and .target.name == $name).executable' "$TARGET/tests.json")
-    cd "$TOP/conformance"
-    "$program"
+# run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other, each in the folder of its crate, with so
+# many tests at once for each core. cargo would wait for the lints.
+run_programs() {
+    local threads=$(($1 * $(nproc))) programs folder program result=0
+    programs=$(jq -r "select(.reason == \"compiler-artifact\" and .profile.test and .executable) | select($2) | [.manifest_path, .executable] | @tsv" \
+        "$TARGET/tests.json") || return
+    [ -n "$programs" ] || { say "no test program passes $2" && return 1; }
+    while IFS=$'\t' read -r folder program; do
+        folder=${folder%/Cargo.toml}
+        printf '%s\n' "Running $program"
+        (cd "$folder" && RUST_TEST_THREADS=${RUST_TEST_THREADS:-$threads} CARGO_MANIFEST_DIR=$folder "$program") </dev/null || result=1
+    done <<<"$programs"
+    return $result
 }
 
 # crates_with_examples: "--package NAME" for each crate whose documentation has examples. For every other crate rustdoc would take a
@@ -158,30 +178,32 @@ build_tests() {
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
 }
 
-# run_some THREADS OPTION...: runs tests of the workspace, so many at once for each core.
-run_some() {
-    local threads=$1
-    shift
-    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((threads * $(nproc)))} cargo test --workspace --locked --no-fail-fast "$@"
+# Checks the sources with the processor time that the tests leave.
+check_sources_beside() {
+    renice -n 19 $BASHPID >/dev/null
+    check_sources
 }
 
-# Runs all tests of the workspace, which build_tests has built. Those on another kernel use one core for minutes, so they run beside the
-# others. Those of single plugins wait for the kernel most of their time: more of them run at once, beside the build of the fuzz targets.
+# Runs all tests of the workspace, which build_tests has built. They wait for the kernel most of their time, so several programs run at once.
 run_tests() {
-    local kernel=other_kernel rest examples result=0
-    mapfile -t examples < <(crates_with_examples)
-    mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 | jq -r --arg kernel $kernel \
-        '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel and .name != "plugins") | "--test", .name')
-    say "unit tests, kernel tests, conformance"
-    beside $kernel run_program $kernel
-    run_some 2 --lib --bins "${rest[@]}" || result=1
-    beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
-    run_some 4 --test plugins || result=1
-    cargo test "${examples[@]}" --locked --no-fail-fast --doc || result=1
+    local result=0 long='.target.name == "cases" or .target.name == "plugins"' kernel='.target.name == "other_kernel"'
+    say "cases and tests of single plugins, and beside them all others"
+    beside other_kernel run_programs 2 "$kernel"
+    beside long run_programs 4 "$long"
+    beside sources check_sources_beside
+    run_programs 2 "$long or $kernel | not" || result=1
+    say "cases and tests of single plugins (in the background)"
+    await long || result=1
     say "tests on another kernel (in the background)"
-    await $kernel || result=1
-    await fuzz || result=1
+    await other_kernel || result=1
     return $result
+}
+
+# The examples in the documentation of crates.
+run_examples() {
+    local examples
+    mapfile -t examples < <(crates_with_examples)
+    nice -n 19 cargo test "${examples[@]}" --locked --no-fail-fast --doc
 }
 
 whole() {
@@ -189,28 +211,32 @@ whole() {
     # Tests need no debug information: a panic names its line without it. Nothing is built twice in one run, so nothing is incremental.
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
     # So many faults are tried for each case.
-    export CNI_CASE_FAULTS=${CNI_CASE_FAULTS:-2}
+    export CNI_CASE_FAULTS=${CNI_CASE_FAULTS:-10}
     # Some thousand inputs take less time than an optimised build.
     export CARGO_PROFILE_FUZZ_OPT_LEVEL=0
     install_tools
     mkdir -p "$TARGET"
     # The last step of its build, the longest, uses only one core.
     beside binary build_static
-    check_sources
+    check_format
     check_scripts
-    check_crates
     build_tests
+    beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
     say "the binary (built in the background)"
     await binary
     local binary bin_dir=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"
     CNI_BIN_DIR=$bin_dir run_tests
+    await fuzz
     say "a minute of the soak test, some thousand inputs of each fuzz target, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
     # The soak test and the runtimes wait for most of their time; the fuzz targets use what is left of the processors.
     beside soak "$TOP/scripts/soak.sh" 1 "$bin_dir"
     beside runtimes show_runtimes "$bin_dir"
     nice -n 19 "$TOP/scripts/fuzz.sh" 0
+    say "lints and documentation (in the background)"
+    await sources
+    run_examples
     local missing='' status=0
     await soak
     await runtimes || status=$?
@@ -223,7 +249,7 @@ cd "$TOP"
 case "${1:-}" in
 -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" ;;
 --quick) quick ;;
---crates) need_rust && check_crates ;;
+--differences) check_differences ;;
 --oldest-rust) check_oldest_rust ;;
 '') whole ;;
 *) die "unknown argument: $1" ;;

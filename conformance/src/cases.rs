@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 /// Runs every named case, and fails at the end if any of them panicked.
 ///
@@ -31,18 +30,6 @@ pub fn for_each<N: Display, C>(cases: impl IntoIterator<Item = (N, C)>, run: imp
 pub fn within_three_attempts(attempt: impl Fn() -> Result<(), String>) {
     let failures: Vec<String> = (0..3).map_while(|_| attempt().err()).collect();
     assert!(failures.len() < 3, "{failures:#?}");
-}
-
-/// Requires that one of three attempts takes no longer than `longest`.
-///
-/// # Panics
-/// With the times of all three.
-#[track_caller]
-pub fn one_of_three_within(longest: Duration, attempt: impl Fn() -> Duration) {
-    within_three_attempts(|| {
-        let took = attempt();
-        if took <= longest { Ok(()) } else { Err(format!("it took {took:?}, which is more than {longest:?}")) }
-    });
 }
 
 #[cfg(test)]

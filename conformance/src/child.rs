@@ -30,6 +30,18 @@ pub enum Limit {
     Kill(Duration),
 }
 
+/// A child that is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// The outcome of a child.
 #[derive(Debug, Clone)]
 pub struct Finished {

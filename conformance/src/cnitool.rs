@@ -109,18 +109,6 @@ impl<'s> CniTool<'s> {
         self.run("del", namespace.path())
     }
 
-    /// Runs `cnitool status`.
-    #[track_caller]
-    pub fn status(&self) -> Outcome {
-        self.run("status", "/")
-    }
-
-    /// Runs `cnitool gc`, which knows of no valid attachment.
-    #[track_caller]
-    pub fn gc(&self) -> Outcome {
-        self.run("gc", "/")
-    }
-
     #[track_caller]
     fn run(&self, verb: &str, netns: &str) -> Outcome {
         self.prepare(verb, netns).run()

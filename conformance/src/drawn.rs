@@ -4,6 +4,6 @@ mod draw;
 mod holds;
 mod setup;
 
-pub use draw::{Chained, setups};
+pub use draw::setups;
 pub use holds::holds;
 pub use setup::{DrawnSubnet, Setup};

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::namespace::Namespace;
 use crate::plugin::Invocation;
 use crate::sandbox::Sandbox;
 
@@ -24,6 +25,8 @@ const NEEDED: [(&str, &str); 3] =
 
 /// The time limit for a daemon to answer, or to end. Many may start at once on a few processors.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 
 /// Allows everything to every user; only root is in the sandbox.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -48,52 +51,49 @@ pub struct FirewalldHost {
     firewalld: Option<DaemonProcess>,
     bus: Option<DaemonProcess>,
     address: String,
-    sandbox: Sandbox,
+    host: Namespace,
+    sandbox: Option<Sandbox>,
 }
 
 impl FirewalldHost {
-    /// No bus.
-    pub fn bare() -> Self {
-        Self::on(Sandbox::new())
-    }
-
     /// Uses an existing sandbox, without a bus.
     ///
     /// # Panics If programs are missing; a test must not pass without running.
     pub fn on(sandbox: Sandbox) -> Self {
+        let address = format!("unix:path={FOLDER}/bus");
+        let mut machine = Self::beside(sandbox.host(), address);
+        machine.sandbox = Some(sandbox);
+        machine
+    }
+
+    /// On a host that somebody else has made, with the bus at the place that all know.
+    ///
+    /// # Panics If programs are missing.
+    pub fn beside_others(host: &Namespace) -> Self {
+        fs::create_dir_all("/run/dbus").expect("create the system bus's folder");
+        Self::beside(host, SYSTEM_BUS.to_owned())
+    }
+
+    fn beside(host: &Namespace, address: String) -> Self {
         for (program, package) in NEEDED {
             assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
         }
         fs::create_dir(FOLDER).expect("create the daemons' folder");
-        Self { firewalld: None, bus: None, address: format!("unix:path={FOLDER}/bus"), sandbox }
-    }
-
-    /// A bus without firewalld.
-    pub fn with_bare_bus() -> Self {
-        let mut machine = Self::bare();
-        machine.start_bus();
-        machine
+        Self { firewalld: None, bus: None, address, host: host.clone(), sandbox: None }
     }
 
     /// A running firewalld.
     pub fn with_firewalld() -> Self {
-        let mut machine = Self::bare();
-        machine.start();
-        machine
-    }
-
-    /// A running firewalld on a bus at the place that all know.
-    pub fn with_system_bus() -> Self {
-        let mut machine = Self::bare();
-        fs::create_dir("/run/dbus").expect("create the system bus's folder");
-        machine.address = "unix:path=/run/dbus/system_bus_socket".to_owned();
+        let mut machine = Self::on(Sandbox::new());
         machine.start();
         machine
     }
 
     /// Returns the sandbox.
+    ///
+    /// # Panics If somebody else has made it.
     pub fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
+        self.sandbox.as_ref().expect("a sandbox of its own")
     }
 
     /// Tells a plugin where the bus is, or would be.
@@ -107,9 +107,11 @@ impl FirewalldHost {
         ("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
     }
 
-    /// Starts a bus, and firewalld on it.
+    /// Starts firewalld, and a bus where there is none.
     pub fn start(&mut self) {
-        self.start_bus();
+        if self.bus.is_none() {
+            self.start_bus();
+        }
         self.start_firewalld();
     }
 
@@ -154,48 +156,18 @@ impl FirewalldHost {
         self.firewalld.take().expect("firewalld runs").stop();
     }
 
-    /// Stops firewalld, so that it does not answer until it is thawed.
+    /// Stops firewalld, or lets it answer again.
     ///
     /// # Panics If it does not run.
-    pub fn freeze_firewalld(&self) {
-        self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGSTOP);
+    pub fn freeze_firewalld(&self, frozen: bool) {
+        self.firewalld.as_ref().expect("firewalld runs").freeze(frozen);
     }
 
-    /// Lets firewalld answer again.
-    ///
-    /// # Panics
-    /// When it does not run.
-    pub fn thaw_firewalld(&self) {
-        self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGCONT);
-    }
-
-    /// Stops the bus, so that it does not answer until it is thawed.
+    /// Stops the bus, or lets it answer again.
     ///
     /// # Panics If there is none.
-    pub fn freeze_bus(&self) {
-        self.bus.as_ref().expect("a bus runs").signal(Signal::SIGSTOP);
-    }
-
-    /// Lets the bus answer again.
-    ///
-    /// # Panics If there is none.
-    pub fn thaw_bus(&self) {
-        self.bus.as_ref().expect("a bus runs").signal(Signal::SIGCONT);
-    }
-
-    /// Ends the bus.
-    ///
-    /// # Panics If there is none.
-    pub fn stop_bus(&mut self) {
-        self.bus.take().expect("a bus runs").stop();
-    }
-
-    /// Waits until firewalld ends by itself.
-    ///
-    /// # Panics
-    /// When it does not run.
-    pub fn await_end_of_firewalld(&mut self) {
-        self.firewalld.take().expect("firewalld runs").await_end();
+    pub fn freeze_bus(&self, frozen: bool) {
+        self.bus.as_ref().expect("a bus runs").freeze(frozen);
     }
 
     #[track_caller]
@@ -213,7 +185,7 @@ impl FirewalldHost {
             vec!["dbus-send".to_owned(), format!("--bus={}", self.address), "--print-reply=literal".to_owned()];
         argv.extend([format!("--dest={name}"), object.to_owned(), method.to_owned()]);
         argv.extend(texts.iter().map(|text| format!("string:{text}")));
-        let ended = self.sandbox.exec(&argv.iter().map(String::as_str).collect::<Vec<_>>());
+        let ended = self.host.exec(&argv.iter().map(String::as_str).collect::<Vec<_>>());
         if ended.code == Some(0) { Ok(ended.stdout) } else { Err(ended.stderr) }
     }
 
@@ -260,15 +232,15 @@ impl DaemonProcess {
 
     fn stop(mut self) {
         self.signal(Signal::SIGTERM);
-        self.await_end();
-    }
-
-    fn await_end(&mut self) {
         let started = Instant::now();
         while self.0.try_wait().expect("wait for a daemon").is_none() {
             assert!(started.elapsed() < PATIENCE, "a daemon does not end: {}", logs());
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn freeze(&self, frozen: bool) {
+        self.signal(if frozen { Signal::SIGSTOP } else { Signal::SIGCONT });
     }
 
     fn signal(&self, signal: Signal) {

@@ -307,34 +307,3 @@ impl Archive {
         self.bytes
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_has_the_addresses_of_both_families() {
-        let settings = GuestSettings {
-            tap: "tap0".to_owned(),
-            mac: "02:00:00:00:00:01".to_owned(),
-            addresses: vec![
-                ("10.0.0.2/20".to_owned(), [10, 0, 0, 1].into()),
-                ("fd00::2/64".to_owned(), "fd00::1".parse().expect("an address")),
-            ],
-            reach: vec![[192, 0, 2, 2].into()],
-            says: "vm1".to_owned(),
-        };
-        let want = "ip=10.0.0.2::10.0.0.1:255.255.240.0::eth0:off ip6=fd00::2/64,fd00::1 reach=192.0.2.2 says=vm1";
-        assert!(settings.command_line().ends_with(want), "{}", settings.command_line());
-        assert_eq!([netmask("32"), netmask("0")].map(|mask| mask.to_string()), ["255.255.255.255", "0.0.0.0"]);
-    }
-
-    #[test]
-    fn an_archive_is_aligned_and_ends_with_its_trailer() {
-        let mut archive = Archive::default();
-        archive.add("a", FILE, b"12345");
-        let bytes = archive.end();
-        assert!(bytes.starts_with(b"07070100000001000081a4"));
-        assert_eq!((bytes.len() % 4, bytes.windows(11).filter(|part| part == b"TRAILER!!!\0").count()), (0, 1));
-    }
-}

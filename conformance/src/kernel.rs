@@ -1,5 +1,6 @@
 //! Features that kernels of small virtual machines often lack.
 
+use std::fmt;
 use std::sync::OnceLock;
 use std::thread;
 
@@ -22,6 +23,20 @@ pub enum Feature {
     IpvlanLinks,
     /// Links of the kind `vrf`.
     VrfLinks,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BridgeVlans => "bridges that separate VLANs",
+            Self::Hardware => "a network card that tests may move",
+            Self::DummyLinks => "links of the kind dummy",
+            Self::MacvlanLinks => "links of the kind macvlan",
+            Self::VlanLinks => "links of the kind vlan",
+            Self::IpvlanLinks => "links of the kind ipvlan",
+            Self::VrfLinks => "links of the kind vrf",
+        })
+    }
 }
 
 impl Feature {

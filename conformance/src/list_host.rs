@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Attachment, Chain, Container, Namespace, Runtime, Sandbox, Skeleton, State};
+use crate::{Attachment, Container, Runtime, Sandbox};
 
 /// A sandbox and the list of its network.
 pub struct ListHost {
@@ -31,43 +31,10 @@ impl ListHost {
         (container, attachment)
     }
 
-    /// Attaches a new container, which may fail.
-    pub fn try_to_add(&self, name: &str) -> Chain {
-        let container = self.sandbox.container(name);
-        self.runtime().add(&mut Attachment::new(name, &container))
-    }
-
-    /// # Panics
-    /// When CHECK fails.
-    #[track_caller]
-    pub fn check(&self, attachment: &Attachment) {
-        self.runtime().check(attachment).expect_success();
-    }
-
     /// # Panics
     /// When DEL fails.
     #[track_caller]
     pub fn del(&self, attachment: &Attachment) {
         self.runtime().del(attachment).expect_success();
-    }
-
-    /// The host and some containers.
-    pub fn state_with(&self, containers: &[&Container]) -> State {
-        let containers: Vec<&Namespace> = containers.iter().map(|container| &***container).collect();
-        State::capture(&self.sandbox, &containers)
-    }
-
-    /// The state of the host, without containers.
-    pub fn state(&self) -> State {
-        self.state_with(&[])
-    }
-
-    /// Requires that the host, and some containers, are unchanged, except the state of host-local.
-    ///
-    /// # Panics Otherwise, with the differences.
-    #[track_caller]
-    pub fn is_as_before(&self, before: &State, containers: &[&Container]) {
-        let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 2);
-        shared.assert_nothing_else(before, || self.state_with(containers));
     }
 }

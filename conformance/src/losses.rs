@@ -40,6 +40,12 @@ pub enum Loss {
     AllButNames,
     /// The runtime has neither ports nor a result nor the path of a namespace that lives.
     AllButNamesAndNetns,
+    /// The path leads to another container, since its name was given again.
+    OthersNetns,
+    /// The network has another name.
+    Name,
+    /// The network has another name, and the runtime has no result.
+    NameAndResult,
 }
 
 impl Loss {
@@ -62,26 +68,13 @@ impl Loss {
     /// Further losses for a list whose containers have ports.
     pub const OF_PORTS: [Self; 4] = [Self::Ports, Self::PortsAndResult, Self::AllButNames, Self::AllButNamesAndNetns];
 
+    /// Further losses, of what the runtime knows of the list.
+    pub const OF_LISTS: [Self; 2] = [Self::Name, Self::NameAndResult];
+
     /// Tells whether the container's namespace ends by it.
     pub fn ends_the_namespace(self) -> bool {
-        match self {
-            Self::Netns
-            | Self::NetnsFolder
-            | Self::NetnsMount
-            | Self::NetnsAndPath
-            | Self::NetnsAndResult
-            | Self::AllButNames => true,
-            Self::Nothing
-            | Self::Result
-            | Self::Arguments
-            | Self::ForeignArguments
-            | Self::NetnsPath
-            | Self::Interface
-            | Self::Addresses
-            | Self::Ports
-            | Self::PortsAndResult
-            | Self::AllButNamesAndNetns => false,
-        }
+        use Loss::{AllButNames, Netns, NetnsAndPath, NetnsAndResult, NetnsFolder, NetnsMount};
+        [Netns, NetnsFolder, NetnsMount, NetnsAndPath, NetnsAndResult, AllButNames].contains(&self)
     }
 
     /// Loses it, and returns the request of the following DEL.
@@ -101,7 +94,7 @@ impl Loss {
             inside("ip address flush");
         }
         match self {
-            Self::Result | Self::NetnsAndResult => request.without_result(),
+            Self::Result | Self::NetnsAndResult | Self::NameAndResult => request.without_result(),
             Self::Arguments => request.args("garbage"),
             Self::ForeignArguments => request.args("FOO=bar;MAC=zz;IP=zz;;="),
             Self::NetnsPath | Self::NetnsAndPath => request.netns(""),
@@ -109,7 +102,13 @@ impl Loss {
             Self::Ports => request.without_capabilities(),
             Self::PortsAndResult | Self::AllButNames => request.without_result().without_capabilities(),
             Self::AllButNamesAndNetns => request.without_result().without_capabilities().netns(""),
-            Self::Nothing | Self::Netns | Self::NetnsMount | Self::Interface | Self::Addresses => request,
+            Self::Nothing
+            | Self::Netns
+            | Self::NetnsMount
+            | Self::Interface
+            | Self::Addresses
+            | Self::OthersNetns
+            | Self::Name => request,
         }
     }
 }

@@ -13,7 +13,8 @@ use netlink_packet_route::link::{InfoBridgePort, InfoPortData, LinkAttribute, Li
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteNextHop, RouteType,
 };
-use rtnetlink::Handle;
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
+use rtnetlink::{Handle, IpVersion};
 
 use crate::namespace::Namespace;
 
@@ -28,6 +29,8 @@ pub struct Network {
     pub routes: Vec<Route>,
     /// Those of all other tables, in the kernel's order.
     pub other_routes: Vec<Route>,
+    /// The routing rules about a source address, in the kernel's order.
+    pub rules: Vec<String>,
 }
 
 /// A network interface.
@@ -146,7 +149,31 @@ async fn read() -> Network {
         addresses: addresses.iter().map(|message| address(message, &names)).collect(),
         routes,
         other_routes,
+        rules: rules(&handle).await,
     }
+}
+
+/// The rules about an address; the kernel keeps others of its own.
+async fn rules(handle: &Handle) -> Vec<String> {
+    let mut rules = Vec::new();
+    for version in [IpVersion::V4, IpVersion::V6] {
+        rules.extend(all("rules", handle.rule().get(version).execute()).await);
+    }
+    rules.iter().filter_map(rule).collect()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "a rule has some twenty attributes")]
+fn rule(message: &RuleMessage) -> Option<String> {
+    let (mut source, mut table, mut priority) = (None, u32::from(message.header.table), 0);
+    for attribute in &message.attributes {
+        match attribute {
+            RuleAttribute::Source(ip) => source = Some(ip),
+            RuleAttribute::Table(number) => table = *number,
+            RuleAttribute::Priority(number) => priority = *number,
+            _ => {}
+        }
+    }
+    source.map(|ip| format!("rule from {ip}/{} lookup {table} priority {priority}", message.header.src_len))
 }
 
 async fn all<T>(what: &str, stream: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Vec<T> {

@@ -389,6 +389,11 @@ impl Outcome {
         CniError::parse(self.stdout()).unwrap_or_else(|| panic!("must print an error object: {self}"))
     }
 
+    /// Returns the error object on standard output, if there is one.
+    pub fn reported(&self) -> Option<CniError> {
+        CniError::parse(self.stdout())
+    }
+
     /// Requires an error with this code whose `msg` or `details` contains `text`.
     ///
     /// # Panics Otherwise, with all output of the plugin.

@@ -98,7 +98,6 @@ pub struct Runtime<'s> {
     list: Value,
     folder: PathBuf,
     environment: Vec<(String, String)>,
-    launcher: Vec<String>,
     traced: bool,
     deadline: Duration,
     killed_at: Option<Instant>,
@@ -117,7 +116,6 @@ impl<'s> Runtime<'s> {
             list,
             folder: folder.to_owned(),
             environment: Vec::new(),
-            launcher: Vec::new(),
             traced: false,
             deadline: DEADLINE,
             killed_at: None,
@@ -138,11 +136,9 @@ impl<'s> Runtime<'s> {
         self
     }
 
-    /// Starts every plugin through another program, as [`Invocation::launched_by`].
-    #[must_use]
-    pub fn launched_by(mut self, words: &[&str]) -> Self {
-        self.launcher = words.iter().map(|&word| word.to_owned()).collect();
-        self
+    /// Returns the variables that were set.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
     }
 
     /// Fails the test when one plugin takes longer.
@@ -295,8 +291,7 @@ impl<'s> Runtime<'s> {
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
-        let launcher: Vec<_> = self.launcher.iter().map(String::as_str).collect();
-        let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb).launched_by(&launcher);
+        let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb);
         let call = match self.killed_at {
             None => call.deadline(self.deadline),
             Some(moment) => call.killed_after(moment.saturating_duration_since(Instant::now())),

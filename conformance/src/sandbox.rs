@@ -2,14 +2,16 @@
 //!
 //! [`Sandbox::new`] gives the calling thread a network and a mount namespace, with empty file systems where plugins
 //! keep state; `Drop` restores the thread. Children and threads that the test starts inherit both, so tests run in
-//! parallel under plain `cargo test` and leave the machine unchanged. It needs root, and fails with that message
-//! otherwise.
+//! parallel under plain `cargo test` and leave the machine unchanged. It needs root, also that of a user namespace ([`become_root`]), and
+//! fails with that message otherwise.
 
 use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::marker::PhantomData;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nix::errno::Errno;
@@ -67,6 +69,33 @@ struct ThreadState {
     network: File,
     mounts: File,
     folder: PathBuf,
+}
+
+/// Whether [`become_root`] has made a user namespace.
+static IS_GUEST: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is the root of a user namespace alone, which may not do everything.
+pub fn is_guest() -> bool {
+    IS_GUEST.load(Ordering::Relaxed)
+}
+
+/// Makes a user who is not root the root of a user namespace of this process, in which private hosts can be made. A process with one thread
+/// alone can do it.
+///
+/// # Errors
+/// If the kernel does not let users make namespaces.
+pub fn become_root() -> io::Result<()> {
+    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    if user.is_root() {
+        return Ok(());
+    }
+    // Nobody comes back to a namespace that others own.
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    IS_GUEST.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 impl Sandbox {
@@ -144,13 +173,6 @@ impl Sandbox {
         container.remove();
         let is_left = |line: &str| number(line).as_ref() == Some(&own) && !line.contains(" name: ");
         wait_until("the namespace has ended", || !list().lines().any(is_left));
-    }
-
-    /// Sends bridged packets through iptables and ip6tables, or past them.
-    pub fn set_bridge_filtering(&self, on: bool) {
-        for key in ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"] {
-            self.set_sysctl(&format!("net/bridge/{key}"), if on { "1" } else { "0" });
-        }
     }
 
     /// Reads a kernel setting of the host by its path under `/proc/sys`.

@@ -15,8 +15,9 @@ pub fn install(name: &str, lines: &str) -> PathBuf {
     assert!(!plugins::ALL.contains(&name), "{name} is there now: run it in place of the script");
     let folder = Path::new("/run/conformance/opt");
     fs::create_dir_all(folder).expect("a folder for plugins");
-    for plugin in plugins::ALL {
-        match symlink(binaries::under_test().join(plugin), folder.join(plugin)) {
+    let under_test = binaries::under_test();
+    for plugin in fs::read_dir(&under_test).expect("list the plugins").flatten() {
+        match symlink(plugin.path(), folder.join(plugin.file_name())) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             linked => linked.expect("a link to a plugin"),
         }

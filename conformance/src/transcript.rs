@@ -35,6 +35,8 @@ pub struct PluginAnswer {
     pub milliseconds: u64,
 }
 
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 static KEPT: Mutex<Option<Vec<Exchange>>> = Mutex::new(None);
 
 /// Keeps all calls of this process from now on.
@@ -45,6 +47,18 @@ pub fn start() {
 /// Returns the calls so far.
 pub fn so_far() -> Vec<Exchange> {
     kept().clone().unwrap_or_default()
+}
+
+/// Notes what was said in a line of a script, if calls are kept.
+pub(crate) fn say(text: impl FnOnce() -> String) {
+    if kept().is_some() {
+        SAID.lock().unwrap_or_else(PoisonError::into_inner).push(text());
+    }
+}
+
+/// Returns what was said so far, line by line of the script.
+pub fn said() -> Vec<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Notes a call that begins and returns its place, if calls are kept.

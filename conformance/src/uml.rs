@@ -18,7 +18,6 @@ use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::binaries;
-use crate::cases::for_each;
 use crate::child::{self, DEADLINE, Limit};
 use crate::kernel::Feature;
 
@@ -44,20 +43,6 @@ pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
     }
 }
 
-/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for the
-/// others. The body must be a closure of the test function itself.
-///
-/// # Panics If the test fails for any of them, or there is no such kernel.
-pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
-    let at = |wanted: TestedOn| features.iter().copied().filter(move |feature| place(*feature) == wanted);
-    if at(TestedOn::Here).next().is_some() {
-        for_each(at(TestedOn::Here).map(|feature| (format!("{feature:?}"), feature)), body);
-    }
-    if let Some(feature) = at(TestedOn::Elsewhere).next() {
-        assert_passed_elsewhere(feature, type_name::<F>());
-    }
-}
-
 /// The outcome of a case that needs a feature, on this kernel or another in which the whole test binary runs. `name` is that of its test.
 ///
 /// # Errors
@@ -77,6 +62,11 @@ pub fn result_on_a_kernel_with(
         TestedOn::Elsewhere if has_passed(console(), name) => Ok(()),
         TestedOn::Elsewhere => Err(format!("in User-Mode-Linux:\n{}", report(console(), name))),
     }
+}
+
+/// Whether a case that needs a feature runs on a kernel that is to be booted.
+pub fn is_elsewhere(feature: Option<Feature>) -> bool {
+    feature.is_some_and(|feature| place(feature) == TestedOn::Elsewhere)
 }
 
 /// Where a feature is tested.
@@ -125,7 +115,7 @@ fn test_name(closure: &'static str) -> &'static str {
 }
 
 /// The output of the run inside, which happens once.
-fn console() -> &'static str {
+pub fn console() -> &'static str {
     static CONSOLE: OnceLock<String> = OnceLock::new();
     CONSOLE.get_or_init(|| {
         for (program, package) in NEEDED {
@@ -208,17 +198,18 @@ fn arguments() -> Vec<String> {
     ["--test-threads=1".to_owned(), "--color=never".to_owned()].into_iter().chain(filter()).collect()
 }
 
-/// The names that this run is for; none of them when its options may have values among them.
+/// The words that choose the tests of this run: all but those that say how many run at once, and how they are shown.
 fn filter() -> Vec<String> {
-    const WITHOUT_VALUES: [&str; 4] = ["--exact", "--quiet", "-q", "--nocapture"];
-    let words: Vec<String> = env::args().skip(1).collect();
-    let (options, names): (Vec<String>, Vec<String>) = words.into_iter().partition(|word| word.starts_with('-'));
-    let is_plain = |option: &String| option.contains('=') || WITHOUT_VALUES.contains(&option.as_str());
-    if !options.iter().all(is_plain) {
-        return Vec::new();
+    let (mut words, mut chosen) = (env::args().skip(1), Vec::new());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--test-threads" | "--color" | "--format" => drop(words.next()),
+            "--quiet" | "-q" | "--nocapture" => {}
+            option if ["--test-threads=", "--color=", "--format="].iter().any(|form| option.starts_with(form)) => {}
+            _ => chosen.push(word),
+        }
     }
-    let exact = options.into_iter().filter(|option| option == "--exact");
-    exact.chain(names).collect()
+    chosen
 }
 
 /// The output of the run inside about one test, or all of it if the test did not run.

@@ -1,13 +1,8 @@
 //! Tests that need a kernel feature which the machine's kernel may lack: they run on a kernel that has it, in one boot
 //! for all of them. `cni_conformance::uml` explains how.
 
-#[path = "bridge/vlan/mod.rs"]
+#[path = "bridge/vlan.rs"]
 mod bridge_vlan;
-mod dummy;
-mod ipvlan;
-mod macvlan;
 #[path = "host_device/network_card.rs"]
 mod network_card;
 mod on_a_master;
-mod vlan;
-mod vrf;

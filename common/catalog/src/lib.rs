@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 
 pub use entry::{Entry, Format, Key, PluginKind, ValueType};
-pub use test_data::{Changed, CommandSide, Damage, Effect, TestData};
+pub use test_data::{CommandSide, Damage, TestData};
 
 include!(concat!(env!("OUT_DIR"), "/rows.rs"));
 

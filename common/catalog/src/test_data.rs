@@ -26,26 +26,6 @@ pub struct TestData {
     pub unusable: Vec<(String, Value)>,
     /// How to remove what the plugin made, so that CHECK must fail.
     pub damage: Option<Damage>,
-    /// What ADD with `real` makes and DEL removes, besides the links, addresses and routes of the result.
-    #[serde(default)]
-    pub effects: Vec<Effect>,
-    /// Keys that change nothing that DEL must remove: a JSON pointer and the reason.
-    #[serde(default)]
-    pub irrelevant_at_del: Vec<(String, String)>,
-    /// Keys that have one value at ADD and another at DEL, which must remove everything all the same.
-    #[serde(default)]
-    pub changed: Vec<Changed>,
-}
-
-/// A command whose output shows what ADD made.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Effect {
-    #[serde(rename = "in")]
-    pub side: CommandSide,
-    pub command: String,
-    /// A text that the output contains after ADD, and not after DEL.
-    pub shows: String,
 }
 
 /// A command that removes what the plugin made for the container `ctr1` with `real`.
@@ -64,16 +44,4 @@ pub struct Damage {
 pub enum CommandSide {
     Host,
     Container,
-}
-
-/// A key with two values.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Changed {
-    /// A JSON pointer.
-    pub key: String,
-    /// `null` for a missing key.
-    pub at_add: Value,
-    /// `null` for a missing key.
-    pub at_del: Value,
 }

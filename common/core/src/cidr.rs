@@ -180,19 +180,8 @@ mod tests {
 
     #[test]
     fn refuses_what_the_reference_refuses() {
-        for text in [
-            "10.0.0.5",
-            "10.0.0.5/255.255.255.0",
-            "10.0.0.1/+24",
-            "010.0.0.1/24",
-            "10.0.0.1/33",
-            "::1/129",
-            "fe80::1%eth0/64",
-            " 10.0.0.1/24",
-            "10.0.0.1/",
-            "/24",
-            "",
-        ] {
+        let texts = "10.0.0.5,10.0.0.5/255.255.255.0,10.0.0.1/+24,010.0.0.1/24,10.0.0.1/33,::1/129,fe80::1%eth0/64, 10.0.0.1/24,10.0.0.1/,/24,";
+        for text in texts.split(',') {
             assert_eq!(text.parse::<Cidr>(), Err(CidrError::Syntax { text: text.to_owned() }));
         }
     }
@@ -205,10 +194,6 @@ mod tests {
         assert!(cidr.contains(IpAddr::from([10, 1, 2, 100])));
         assert!(!cidr.contains(IpAddr::from([10, 1, 2, 128])));
         assert!(!cidr.contains(IpAddr::V6(Ipv6Addr::LOCALHOST)));
-    }
-
-    #[test]
-    fn offsets_stop_at_the_end_of_the_address_space() {
         assert_eq!(ip_offset(IpAddr::from([255, 255, 255, 254]), 1), Some(IpAddr::from([255, 255, 255, 255])));
         assert_eq!(ip_offset(IpAddr::from([255, 255, 255, 255]), 1), None);
     }

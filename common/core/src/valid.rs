@@ -171,15 +171,6 @@ mod tests {
     }
 
     #[test]
-    fn attachments_belong_to_the_network_of_the_request() {
-        let valid =
-            parse(r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"}]}"#).expect("valid").expect("a list");
-        let network = NetworkName::parse("n1").expect("network");
-        let comments: Vec<_> = valid.of_network(&network).map(|at| at.comment().to_string()).collect();
-        assert_eq!(comments, [r#"name: "n1" id: "c1""#]);
-    }
-
-    #[test]
     fn a_list_is_extended_under_both_keys() {
         let old = r#"[{"containerID":"c1","ifname":"eth0"}]"#;
         let config = format!(r#"{{"name":"n1","cni.dev/valid-attachments":{old},"cni.dev/attachments":{old}}}"#);
@@ -196,41 +187,24 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_understood_is_refused() {
+        let of = |at: &str| format!("cni.dev/attachments{at}; nothing was removed");
+        let entry = |id: &str, ifname: &str| format!(r#"{{"containerID":"{id}","ifname":"{ifname}"}}"#);
+        let (list, one) = (of(" is not a list of attachments"), of("[0] is not an attachment"));
         let too_long = r#"ifname "eth0eth0eth0eth0": interface name is too long"#;
-        for (config, code, text, details) in [
+        for (value, code, text, details) in [
+            ("{}".to_owned(), 6, &list, "invalid type: map, expected a sequence"),
+            (r#"["c1"]"#.to_owned(), 6, &list, r#"[0]: invalid type: string "c1", expected struct AttachmentEntry"#),
             (
-                r#"{"cni.dev/valid-attachments":{}}"#,
-                6,
-                "cni.dev/valid-attachments is not a list of attachments; nothing was removed",
-                "invalid type: map, expected a sequence",
-            ),
-            (
-                r#"{"cni.dev/attachments":["c1"]}"#,
-                6,
-                "cni.dev/attachments is not a list of attachments; nothing was removed",
-                r#"[0]: invalid type: string "c1", expected struct AttachmentEntry"#,
-            ),
-            (
-                r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"},null]}"#,
+                format!("[{},null]", entry("c1", "eth0")),
                 7,
-                "cni.dev/attachments[1] is not an attachment; nothing was removed",
+                &of("[1] is not an attachment"),
                 r#"containerID "": invalid characters in containerID"#,
             ),
-            (
-                r#"{"cni.dev/attachments":[{"containerID":"a/b","ifname":"eth0"}]}"#,
-                7,
-                "cni.dev/attachments[0] is not an attachment; nothing was removed",
-                r#"containerID "a/b": invalid characters in containerID"#,
-            ),
-            (
-                r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0eth0eth0eth0"}]}"#,
-                7,
-                "cni.dev/attachments[0] is not an attachment; nothing was removed",
-                too_long,
-            ),
+            (format!("[{}]", entry("a/b", "eth0")), 7, &one, r#"containerID "a/b": invalid characters in containerID"#),
+            (format!("[{}]", entry("c1", "eth0eth0eth0eth0")), 7, &one, too_long),
         ] {
-            let error = parse(config).expect_err("refused");
-            assert_eq!(error, (code, text.to_owned(), details.to_owned()), "{config}");
+            let error = parse(&format!(r#"{{"cni.dev/attachments":{value}}}"#)).expect_err("refused");
+            assert_eq!(error, (code, text.clone(), details.to_owned()), "{value}");
         }
     }
 }

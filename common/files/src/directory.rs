@@ -267,56 +267,30 @@ mod tests {
         }
     }
 
+    /// Also what an earlier release left open.
     #[test]
-    fn the_directories_and_files_are_for_their_owner_alone() {
+    fn what_is_written_is_for_its_owner_alone_and_is_listed_and_read_with_its_time() {
         let root = tempfile::tempdir().expect("directory");
         let outer = PrivateDirectory::new(root.path().join("run/private"));
         let inner = outer.below("inner");
+        assert_eq!((inner.names().expect("none"), inner.read_file("b").expect("none")), (vec![], None));
+        assert!(!outer.path().exists(), "reading makes nothing");
         inner.open_file("lock").expect("opened");
         inner.replace_file(&outer, "record", b"text").expect("written");
-        assert_eq!([outer.path(), inner.path()].map(mode), [0o700; 2]);
-        assert_eq!(["lock", "record"].map(|name| mode(&inner.path().join(name))), [0o600; 2]);
-        assert_eq!(fs::read(inner.path().join("record")).expect("read"), b"text");
-        assert_eq!(fs::read_dir(outer.path()).expect("list").count(), 1, "no draft stays");
-    }
-
-    #[test]
-    fn what_an_earlier_release_left_open_is_closed() {
-        let root = tempfile::tempdir().expect("directory");
-        let directory = PrivateDirectory::new(root.path().join("private"));
-        let lock = directory.path().join("lock");
-        directory.open_file("lock").expect("opened");
-        for (path, mode) in [(directory.path(), 0o777), (&lock, 0o644)] {
+        for (path, mode) in [(inner.path(), 0o777), (&inner.path().join("lock"), 0o644)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("mode");
         }
-        directory.open_file("lock").expect("opened");
-        assert_eq!((mode(directory.path()), mode(&lock)), (0o700, 0o600));
-    }
-
-    #[test]
-    fn what_was_written_is_listed_and_read_and_what_is_not_there_is_nothing() {
-        let root = tempfile::tempdir().expect("directory");
-        let directory = PrivateDirectory::new(root.path().join("private"));
-        assert_eq!((directory.names().expect("none"), directory.read_file("b").expect("none")), (vec![], None));
-        assert!(!directory.path().exists(), "reading makes nothing");
-        for name in ["b", "a"] {
-            directory.replace_file(&directory, name, name.as_bytes()).expect("written");
-        }
-        assert_eq!(directory.names().expect("listed"), ["a", "b"]);
-        assert_eq!(directory.read_file("b").expect("read").as_deref(), Some(&b"b"[..]));
-        assert_eq!(directory.read_file("c").expect("none"), None);
-    }
-
-    #[test]
-    fn the_time_of_the_last_write_is_reported() {
-        let root = tempfile::tempdir().expect("directory");
-        let directory = PrivateDirectory::new(root.path().join("private"));
+        inner.open_file("lock").expect("opened");
+        assert_eq!([outer.path(), inner.path()].map(mode), [0o700; 2]);
+        assert_eq!(["lock", "record"].map(|name| mode(&inner.path().join(name))), [0o600; 2]);
+        assert_eq!(fs::read_dir(outer.path()).expect("list").count(), 1, "no draft stays");
+        assert_eq!(inner.names().expect("listed"), ["lock", "record"]);
+        assert_eq!(inner.read_file("record").expect("read").as_deref(), Some(&b"text"[..]));
         let written = SystemTime::now() - Duration::from_secs(120);
-        directory.replace_file(&directory, "old", b"").expect("written");
-        let file = File::options().write(true).open(directory.path().join("old")).expect("opened");
+        let file = File::options().write(true).open(inner.path().join("record")).expect("opened");
         file.set_modified(written).expect("the time is set");
-        assert_eq!(directory.written("old").expect("told"), written.duration_since(SystemTime::UNIX_EPOCH).ok());
-        assert_eq!(directory.written("missing").expect("told"), None);
+        assert_eq!(inner.written("record").expect("told"), written.duration_since(SystemTime::UNIX_EPOCH).ok());
+        assert_eq!(inner.written("missing").expect("told"), None);
     }
 
     #[test]

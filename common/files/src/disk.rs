@@ -29,15 +29,3 @@ const LOCAL: [FsType; 8] = [
 pub fn is_local(directory: &File) -> io::Result<bool> {
     Ok(LOCAL.contains(&fstatfs(directory)?.filesystem_type()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_disk_is_local_only_if_it_is_known() {
-        let is_local = |path: &str| is_local(&File::open(path).expect("opened")).expect("asked");
-        assert!(is_local("/dev/shm"), "a tmpfs");
-        assert!(!is_local("/proc"), "whatever that is");
-    }
-}

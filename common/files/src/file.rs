@@ -103,75 +103,55 @@ pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::libc::{ELOOP, ENXIO};
+    use nix::libc::{EISDIR, ELOOP, ENXIO};
     use nix::unistd::mkfifo;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     const LIMIT: u64 = 64;
 
     #[test]
-    fn what_is_not_there_is_read_as_nothing_and_removed() {
+    fn only_a_small_file_is_read_and_written_through_no_link_and_nobody_waits() {
+        let directory = tempfile::tempdir().expect("directory");
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("victim"), [b'x'; LIMIT as usize]).expect("written");
+        symlink(at("victim"), at("link")).expect("linked");
+        mkfifo(&at("pipe"), Mode::S_IRWXU).expect("a pipe");
+        File::create(at("sparse")).and_then(|file| file.set_len(20 << 30)).expect("a sparse file");
+        fs::create_dir(at("folder")).expect("made");
+        assert_eq!(read_at_most(LIMIT, &at("victim")).expect("read").len() as u64, LIMIT);
+        let reported =
+            |error: FileError| error.source.raw_os_error().map_or(error.source.to_string(), |n| n.to_string());
+        let (no_file, large) = ("it is not a regular file".to_owned(), "it has more than 64 bytes".to_owned());
+        let (is_link, is_folder) = (ELOOP.to_string(), EISDIR.to_string());
+        for (name, at_most, if_present) in [
+            ("pipe", Some(&no_file), &no_file),
+            ("sparse", Some(&large), &large),
+            ("folder", None, &is_folder),
+            ("link", None, &is_link),
+        ] {
+            assert_eq!(&reported(read_if_present(LIMIT, &at(name)).expect_err(name)), if_present, "{name}");
+            if let Some(at_most) = at_most {
+                assert_eq!(&reported(read_at_most(LIMIT, &at(name)).expect_err(name)), at_most, "{name}");
+            }
+        }
+        assert_eq!(reported(overwrite(&at("link"), b"x", 0o600).expect_err("refused")), is_link);
+        assert_eq!(reported(overwrite(&at("pipe"), b"x", 0o600).expect_err("nobody reads")), ENXIO.to_string());
+        assert_eq!(read_at_most(LIMIT, Path::new("/dev/null")).expect("read"), b"");
+        assert_eq!(reported(read_at_most(LIMIT, Path::new("/dev/zero")).expect_err("it does not end")), no_file);
+    }
+
+    #[test]
+    fn what_is_not_there_is_nothing_and_a_shorter_content_leaves_nothing_of_the_longer_one() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("x");
         assert_eq!(read_if_present(LIMIT, &path).expect("no failure"), None);
         remove(&path).expect("no failure");
         let error = read_at_most(LIMIT, &path).expect_err("absent");
         assert_eq!(error.to_string(), format!("failed to open {}", path.display()));
-        let error = read_if_present(LIMIT, directory.path()).expect_err("a directory");
-        assert_eq!(error.source.kind(), ErrorKind::IsADirectory);
-    }
-
-    #[test]
-    fn a_shorter_content_leaves_nothing_of_the_longer_one() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = directory.path().join("x");
         for content in ["long content", "short"] {
             overwrite(&path, content.as_bytes(), 0o600).expect("written");
             assert_eq!(read_at_most(LIMIT, &path).expect("read"), content.as_bytes());
         }
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_symbolic_link_is_not_written_through() {
-        let directory = tempfile::tempdir().expect("directory");
-        let [victim, link] = ["victim", "link"].map(|name| directory.path().join(name));
-        fs::write(&victim, "precious").expect("written");
-        symlink(&victim, &link).expect("linked");
-        let error = overwrite(&link, b"x", 0o600).expect_err("refused");
-        assert_eq!(error.source.raw_os_error(), Some(ELOOP));
-        assert_eq!(read_at_most(LIMIT, &victim).expect("read"), b"precious");
-        assert_eq!(read_if_present(LIMIT, &link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
-    }
-
-    #[test]
-    fn a_file_that_is_too_large_is_not_read_to_its_end() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = directory.path().join("x");
-        fs::write(&path, [b'x'; LIMIT as usize]).expect("written");
-        assert_eq!(read_at_most(LIMIT, &path).expect("read").len() as u64, LIMIT);
-        File::options().write(true).open(&path).and_then(|file| file.set_len(20 << 30)).expect("a sparse file");
-        for error in [read_if_present(LIMIT, &path).map(drop), read_at_most(LIMIT, &path).map(drop)] {
-            assert_eq!(error.expect_err("too large").source.to_string(), "it has more than 64 bytes");
-        }
-    }
-
-    #[test]
-    fn a_device_is_not_read_unless_it_is_the_null_device() {
-        assert_eq!(read_at_most(LIMIT, Path::new("/dev/null")).expect("read"), b"");
-        let error = read_at_most(LIMIT, Path::new("/dev/zero")).expect_err("it does not end");
-        assert_eq!(error.source.to_string(), "it is not a regular file");
-    }
-
-    #[test]
-    fn a_named_pipe_keeps_nobody_waiting() {
-        let directory = tempfile::tempdir().expect("directory");
-        let pipe = directory.path().join("pipe");
-        mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
-        for error in [read_if_present(LIMIT, &pipe).map(drop), read_at_most(LIMIT, &pipe).map(drop)] {
-            let error = error.expect_err("no file");
-            assert_eq!(error.source.to_string(), "it is not a regular file", "{error}");
-        }
-        assert_eq!(overwrite(&pipe, b"x", 0o600).expect_err("nobody reads").source.raw_os_error(), Some(ENXIO));
     }
 }

@@ -112,11 +112,4 @@ mod tests {
         let (mine, found) = (format!("process {} (", std::process::id()), holders(&metadata).to_string());
         assert!(found.starts_with(&mine), "{found}");
     }
-
-    #[test]
-    fn holders_are_named_one_after_the_other() {
-        let holder = |pid, name: Option<&str>| LockHolder { pid, name: name.map(str::to_owned) };
-        let holders = LockHolders(vec![holder(17, Some("bridge")), holder(18, None)]);
-        assert_eq!(holders.to_string(), "process 17 (bridge), process 18");
-    }
 }

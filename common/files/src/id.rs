@@ -31,17 +31,3 @@ fn read_id(path: &Path) -> Result<String, FileError> {
     }
     Err(FileError::of("read", path)(io::Error::other(format!("{word:?} is not an id"))))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_tells_the_boot() {
-        assert_eq!(boot_id().expect("an id").len(), 36);
-        let error = read_id(Path::new("/proc/sys/kernel/ostype")).expect_err("a word that is not an id");
-        assert_eq!(error.source.to_string(), "\"Linux\" is not an id");
-        let error = read_id(Path::new("/proc/no such file")).expect_err("absent");
-        assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
-    }
-}

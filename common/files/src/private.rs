@@ -161,6 +161,13 @@ mod tests {
         assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
         assert_eq!(replace_private(&file, b"new").expect("written"), Vec::<PathBuf>::new());
         assert_eq!(fs::read_dir(&inner).expect("listed").count(), 1, "no draft stays");
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o1777)).expect("mode");
+        replace_private(&inner.join("x".repeat(255)), b"text").expect("the longest name");
+        assert_eq!(mode(&inner), 0o1777, "a directory that is there stays as it is");
+        let error = replace_private(&file.join("y"), b"text").expect_err("in a file");
+        assert_eq!(error.to_string(), format!("failed to create {}", file.join("y.draft").display()));
+        replace_private(&root.path().join("c/d").join("x".repeat(300)), b"text").expect_err("too long a name");
+        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 1, "it leaves no directory");
     }
 
     #[test]
@@ -173,34 +180,6 @@ mod tests {
         assert_eq!(private_names(root.path()).expect("listed"), ["a@x", "b"]);
         let error = private_names(&root.path().join("b")).expect_err("no directory");
         assert_eq!(error.to_string(), format!("failed to list {}", root.path().join("b").display()));
-    }
-
-    #[test]
-    fn a_file_may_have_the_longest_name_that_there_is() {
-        let root = tempfile::tempdir().expect("directory");
-        let file = root.path().join("x".repeat(255));
-        replace_private(&file, b"text").expect("written");
-        assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
-        remove_private(&file).expect("removed");
-        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
-    }
-
-    #[test]
-    fn a_directory_that_is_there_stays_as_it_is() {
-        let root = tempfile::tempdir().expect("directory");
-        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o1777)).expect("mode");
-        assert_eq!(replace_private(&root.path().join("x"), b"text").expect("written"), Vec::<PathBuf>::new());
-        assert_eq!(mode(root.path()), 0o1777);
-        let error = replace_private(&root.path().join("x/y"), b"text").expect_err("in a file");
-        assert_eq!(error.to_string(), format!("failed to create {}", root.path().join("x/y.draft").display()));
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_leaves_no_directory() {
-        let root = tempfile::tempdir().expect("directory");
-        let name = "x".repeat(300);
-        replace_private(&root.path().join("a/b").join(name), b"text").expect_err("too long a name");
-        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
     }
 
     #[test]

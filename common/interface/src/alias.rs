@@ -134,28 +134,15 @@ pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::attachment;
+    use crate::fixtures::{attachment, in_network};
 
     fn at() -> Attachment {
         attachment("id1", "eth0")
     }
 
-    #[test]
-    fn only_an_alias_shows_that_a_link_is_anothers() {
-        let owner =
-            |alias: Option<&str>| LinkOwner::of(&Link { alias: alias.map(str::to_owned), ..Link::default() }, &at());
-        assert_eq!(owner(Some("cni:net1:id1:eth0")), LinkOwner::This);
-        for another in ["cni:net1:id1:eth1", "cni:net1:id10:eth0", "cni:net2:id1:eth0"] {
-            assert_eq!(owner(Some(another)), LinkOwner::Another, "{another}");
-        }
-        for text in [None, Some(""), Some("uplink")] {
-            assert_eq!(owner(text), LinkOwner::Unlabelled, "{text:?}");
-        }
-    }
-
     /// An attachment of a network whose name has this many letters, with such a container.
     fn long(network: usize, container: &str, ifname: &str) -> Attachment {
-        cni_testkit::attachment(&"n".repeat(network), &container.repeat(64), ifname)
+        in_network(&"n".repeat(network), &container.repeat(64), ifname)
     }
 
     #[test]
@@ -179,15 +166,6 @@ mod tests {
     }
 
     #[test]
-    fn a_short_alias_has_no_digests() {
-        let at = long(181, "a", "eth0");
-        assert_eq!(of(&at), format!("cni:{}:{}:eth0", at.network, at.container));
-        assert_eq!(of(&at).len(), ALIAS_LEN);
-        assert_eq!(of(&long(182, "a", "eth0")).len(), ALIAS_LEN);
-        assert_ne!(of(&long(182, "a", "eth0")), full(&long(182, "a", "eth0")));
-    }
-
-    #[test]
     fn an_alias_cut_by_an_earlier_release_names_no_owner_and_may_name_each_of_several() {
         let (at, twin, other) = (long(230, "a", "eth0"), long(230, "a", "eth1"), long(230, "b", "eth0"));
         let mut alias = full(&at);
@@ -202,6 +180,22 @@ mod tests {
     #[test]
     fn an_alias_names_the_owner_unless_it_was_cut() {
         let network = at().network;
+        for (alias, want) in [
+            (Some("cni:net1:id1:eth0"), LinkOwner::This),
+            (Some("cni:net1:id1:eth1"), LinkOwner::Another),
+            (Some("cni:net1:id10:eth0"), LinkOwner::Another),
+            (Some("cni:net2:id1:eth0"), LinkOwner::Another),
+            (Some("uplink"), LinkOwner::Unlabelled),
+            (None, LinkOwner::Unlabelled),
+        ] {
+            let link = Link { alias: alias.map(str::to_owned), ..Link::default() };
+            assert_eq!(LinkOwner::of(&link, &at()), want, "{alias:?}");
+        }
+        let [short, longer] = [181, 182].map(|letters| long(letters, "a", "eth0"));
+        assert_eq!(
+            [&short, &longer].map(|at| (of(at) == full(at), of(at).len())),
+            [(true, ALIAS_LEN), (false, ALIAS_LEN)]
+        );
         assert_eq!(owner(&of(&at()), &network), Some(at()));
         for foreign in ["", "cni:net10:id1:eth0", "cni:net1:id1", "cni:net1::eth0", "uplink"] {
             assert_eq!(owner(foreign, &network), None, "{foreign}");

@@ -420,6 +420,3 @@ fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn H
     links.retain(|link| link.alias.as_ref().is_some_and(|alias| alias::is_stale(alias, network, &kept)));
     Ok(links)
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,7 +7,8 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, is_global};
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
@@ -30,7 +31,7 @@ mod iptables;
 mod nftables;
 mod record;
 
-pub use record::{forget, is_recorded};
+pub use record::{addresses, forget, is_recorded};
 
 /// The plugin that lets others make the interface.
 const FLANNEL: &str = "flannel";
@@ -68,9 +69,10 @@ pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ru
     }
 }
 
-/// Plans the rules of [`rulesets`], and the record that the attachment has them, which comes first: a killed ADD leaves it.
-pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {
-    plan.owned(record::write(at, addresses));
+/// Plans the rules of [`rulesets`], and the record that the attachment has them, which comes first: a killed ADD leaves it. It keeps the
+/// `earlier` [`addresses`].
+pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr], earlier: &[IpAddr]) {
+    plan.owned(record::write(at, addresses, earlier));
     rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
 }
 
@@ -194,21 +196,18 @@ fn configured(request: &Request) -> Option<Backend> {
     keys::masquerade_backend(ip_masq_backend.as_deref()).ok().flatten()
 }
 
-/// The addresses that ADD has made rules for: those of the interface in `prevResult`, or else in the record.
+/// The addresses that ADD has made rules for: those of the interface in `prevResult`, and those in the record.
 fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> Vec<IpAddr> {
     let reported = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
         None
     });
     let reported = reported.unwrap_or_default();
-    let reported: Vec<IpAddr> = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
-    if !reported.is_empty() {
-        return reported;
-    }
-    record::addresses(at, host).unwrap_or_else(|error| {
+    let recorded = record::addresses(at, host).unwrap_or_else(|error| {
         log::warn!("DEL continues without the record of the masquerade: {}", error.in_full());
         Vec::new()
-    })
+    });
+    reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).chain(recorded).collect()
 }
 
 /// The addresses of ADD and those of the interface, without those whose rules are `kept`.
@@ -285,24 +284,10 @@ pub fn find_missing(
     Ok(if elsewhere { Vec::new() } else { parts })
 }
 
-/// The masquerade of an attachment is not complete.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("masquerade rule of the container not found: {rule}")]
-pub struct MasqueradeError {
-    /// The first rule that is missing.
-    pub rule: String,
-}
-
-impl Failure for MasqueradeError {
-    fn code(&self) -> Code {
-        Code::CheckFailed
-    }
-}
-
 /// Requires, for CHECK, that no rule of an attachment is missing.
 ///
 /// # Errors
-/// [`MasqueradeError`], and as [`find_missing`].
+/// With [`Code::CheckFailed`](cni_core::error::Code::CheckFailed) for the first rule that is missing, and as [`find_missing`].
 pub fn verify(
     configured: Option<Backend>,
     at: &Attachment,
@@ -310,7 +295,9 @@ pub fn verify(
     host: &mut dyn Host,
 ) -> Result<(), Error> {
     match find_missing(configured, at, result, host)?.into_iter().next() {
-        Some(MissingPart { missing: rule, plan: _ }) => Err(MasqueradeError { rule }.into()),
+        Some(MissingPart { missing: rule, plan: _ }) => {
+            Err(fail!(CheckFailed, "masquerade rule of the container not found: {rule}"))
+        }
         None => Ok(()),
     }
 }

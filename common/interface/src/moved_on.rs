@@ -212,6 +212,3 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
-
-#[cfg(test)]
-mod tests;

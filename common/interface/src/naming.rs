@@ -103,17 +103,3 @@ pub fn random_mac(host: &mut dyn Host) -> Result<Mac, Error> {
     let [a, b, c, d, e, f, ..] = host.random()?;
     Ok(Mac::local([a, b, c, d, e, f]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_is_refused_as_the_wrong_value_of_a_variable() {
-        let name = |text| IfName::parse(text).expect("name");
-        assert_eq!(refuse_pattern("create dummy", &name("eth0")), Ok(()));
-        let error = refuse_pattern("create dummy", &name("eth%d")).expect_err("a pattern");
-        let text = r#"failed to create dummy: the kernel would replace the % in "eth%d" with a number"#;
-        assert_eq!((error.code().number(), error.to_string()), (4, text.to_owned()));
-    }
-}

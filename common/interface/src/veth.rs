@@ -79,6 +79,3 @@ pub fn host_end(container: &Link, host: &mut dyn Host) -> Result<Option<Link>, E
 pub fn is_veth(link: &Link) -> bool {
     link.kind.as_deref() == Some("veth")
 }
-
-#[cfg(test)]
-mod tests;

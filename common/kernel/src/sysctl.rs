@@ -40,7 +40,7 @@ pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
 ///
 /// # Errors
 /// Those of writing; a parameter that does not exist is not created.
-pub fn write(key: &Sysctl, value: &str) -> io::Result<()> {
+fn write(key: &Sysctl, value: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
     io::Write::write_all(&mut file, if value.is_empty() { b"\n".as_slice() } else { value.as_bytes() })
 }

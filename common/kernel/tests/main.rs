@@ -2,4 +2,3 @@
 
 mod conntrack;
 mod netlink;
-mod parameters;

@@ -70,6 +70,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::AddressesSettled } => wait::until_settled(host, *ns, name)?,
         Step::Await { ns, name, until: Until::Local(addresses) } => wait::until_local(host, *ns, name, addresses)?,
         Step::Await { ns, name, until: Until::PeerGone } => wait::until_peer_gone(host, *ns, name)?,
+        Step::Await { until: Until::Moment, .. } => std::thread::sleep(wait::MOMENT),
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {

@@ -40,25 +40,3 @@ pub fn identity() -> Result<Option<String>, IdentityError> {
 pub fn identity_of(cookie: u64) -> Result<String, IdentityError> {
     Ok(format!("{}:{cookie}", cni_files::boot_id()?))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sched::{CloneFlags, unshare};
-
-    /// What only root can set up.
-    mod as_root {
-        use super::*;
-
-        #[test]
-        fn every_namespace_is_another_one() {
-            let first = identity().expect("an identity").expect("the kernel has cookies since 5.14");
-            assert_eq!(identity().expect("an identity").as_deref(), Some(&first[..]));
-            let elsewhere = std::thread::spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNET).expect("root may");
-                identity().expect("an identity")
-            });
-            assert_ne!(elsewhere.join().expect("no panic"), Some(first));
-        }
-    }
-}

@@ -21,7 +21,6 @@ use crate::firewalld::SystemFirewalld;
 use crate::host_veths::{self, HostVeths};
 use crate::locks::Locks;
 use crate::netns_survey::{NetnsSurvey, SurveyScope};
-use crate::nftables::KeptTables;
 use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
@@ -158,11 +157,10 @@ impl LinuxHost {
     /// deleted.
     pub fn begin_request(&mut self, request: &Request) {
         self.end_request();
-        self.host.begin_request();
         self.request = request.clone();
     }
 
-    /// Serves another request about the same attachment from now on, under the locks that are held.
+    /// Serves another request from now on, under the locks that are held.
     pub fn next_request(&mut self, request: &Request) {
         self.asked = None;
         self.container = None;
@@ -173,8 +171,10 @@ impl LinuxHost {
     /// the locks, and what is known about the machine.
     #[must_use]
     pub fn reopened(self, request: &Request) -> Self {
-        let Self { locks, contained, surveys, veths, .. } = self;
-        Self { locks, contained, surveys, veths, ..Self::new(request) }
+        let Self { locks, contained, surveys, veths, use_of_host, mut host, .. } = self;
+        let mut reopened = Self { locks, contained, surveys, veths, use_of_host, ..Self::new(request) };
+        reopened.host.take_over_tables(&mut host);
+        reopened
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
@@ -215,24 +215,17 @@ impl LinuxHost {
     /// Lists the host's nf_tables as a whole, and again only after a change, for many requests about the same tables; not if they
     /// change all the time.
     #[must_use]
-    pub fn with_kept_tables(mut self, kept: KeptTables) -> Self {
-        self.host.keep_tables(kept);
+    pub fn with_kept_tables(mut self) -> Self {
+        self.host.keep_tables();
         self
     }
 
-    /// Asks once in each request for the state of kept tables. What is decided from that must be decided again before anything is changed.
-    #[must_use]
-    pub const fn with_one_state(mut self) -> Self {
-        self.host.only_look();
-        self
-    }
-
-    /// Makes a host that only looks, at many containers one after the other. It asks once in each request for the state of kept tables,
-    /// and enters a container's namespace only where something is asked about it.
+    /// Makes a host that only looks, at many containers one after the other. It enters a container's namespace only where something is
+    /// asked about it.
     #[must_use]
     pub const fn only_looking(mut self) -> Self {
         self.use_of_host = UseOfHost::Looks;
-        self.with_one_state()
+        self
     }
 
     /// The links of a kind in a namespace.

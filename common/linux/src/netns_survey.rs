@@ -327,9 +327,7 @@ mod tests {
 
     /// What only root can set up.
     mod as_root {
-        use std::fs;
         use std::io::{BufRead as _, BufReader};
-        use std::net::IpAddr;
         use std::os::unix::process::CommandExt as _;
         use std::process::{Command, Stdio};
         use std::sync::mpsc;
@@ -339,7 +337,6 @@ mod tests {
         use nix::sched::{CloneFlags, unshare};
 
         use super::*;
-        use cni_kernel::netns::OWN_NETNS;
 
         const EVERYTHING: SurveyScope<'_> = SurveyScope::Everything { user: 0 };
         const USER: u32 = 65534;
@@ -424,31 +421,6 @@ mod tests {
                 paths.take().contains_key(&name)
             };
             assert_eq!((is_found(None), is_found(Some(0))), (true, false), "{name}");
-        }
-
-        /// A namespace whose only user is a descriptor of this process.
-        #[test]
-        fn a_namespace_that_is_only_held_open_is_found_with_its_addresses() {
-            let held = std::thread::spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNET).expect("root may");
-                let mut socket = Socket::open().expect("a socket");
-                socket.set_link_up(1).expect("lo is up");
-                fs::File::open(OWN_NETNS).expect("open")
-            });
-            let held = held.join().expect("no panic");
-            let name = fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held)));
-            let name = name.expect("a name").to_str().expect("text").to_owned();
-            let mut paths = Paths::new(Limits::NONE, BTreeSet::new());
-            paths.observe_threads();
-            paths.observe_hidden();
-            assert!(paths.take().contains_key(&name), "{name}");
-            let loopback = IpAddr::from([127, 0, 0, 1]);
-            let is_found = |view: &NetnsView| {
-                let leads_there =
-                    view.paths.iter().any(|path| fs::read_link(path).is_ok_and(|it| it.to_str() == Some(&*name)));
-                leads_there && view.addresses.iter().any(|address| address.cidr.address() == loopback)
-            };
-            assert!(NetnsSurvey::take(EVERYTHING).views.iter().any(is_found));
         }
     }
 }

@@ -11,7 +11,6 @@ use cni_kernel::netns::{Netns, NetnsScope};
 use cni_model::netns::NamespaceNumber;
 
 use crate::iptables::AutoIptables;
-use crate::nftables::KeptTables;
 
 pub(crate) struct Side {
     /// The host's is opened when it is needed first.
@@ -19,18 +18,8 @@ pub(crate) struct Side {
     socket: Option<Socket>,
     netfilter: AutoIptables,
     scope: NetnsScope,
-    tables: TableState,
     /// The number that the host knows the namespace by, once it was asked for: it stays for as long as the namespace is open here.
     pub(crate) number: Option<NamespaceNumber>,
-}
-
-/// How long a known state of kept tables is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TableState {
-    /// For one decision.
-    OfDecision,
-    /// For all questions of a request.
-    OfRequest,
 }
 
 impl Side {
@@ -54,31 +43,23 @@ impl Side {
 
     fn new(netns: Option<Rc<Netns>>, socket: Option<Socket>, scope: NetnsScope) -> Self {
         let netfilter = AutoIptables::new().within(scope.clone());
-        Self { netns, socket, netfilter, scope, tables: TableState::OfDecision, number: None }
+        Self { netns, socket, netfilter, scope, number: None }
     }
 
     /// Reads the tables of nf_tables as a whole, and again only after a change.
-    pub(crate) fn keep_tables(&mut self, kept: KeptTables) {
-        self.netfilter.keep_tables(kept);
+    pub(crate) fn keep_tables(&mut self) {
+        self.netfilter.keep_tables();
     }
 
-    /// Asks for the state of kept tables only once for each request: nothing is decided that changes anything.
-    pub(crate) const fn only_look(&mut self) {
-        self.tables = TableState::OfRequest;
+    /// Takes over what another side of the same namespace keeps of the tables.
+    pub(crate) fn take_over_tables(&mut self, former: &mut Self) {
+        self.netfilter.take_over_tables(&mut former.netfilter);
     }
 
-    /// The packet filter for one decision, which refers to the current state of kept tables, or, on a side that only looks, for a whole
-    /// request.
+    /// The packet filter for one decision, which refers to the current state of kept tables.
     pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
-        if self.tables == TableState::OfDecision {
-            self.netfilter.expire();
-        }
-        &mut self.netfilter
-    }
-
-    /// Begins another request.
-    pub(crate) fn begin_request(&mut self) {
         self.netfilter.expire();
+        &mut self.netfilter
     }
 
     pub(crate) fn netns(&mut self) -> io::Result<&Rc<Netns>> {

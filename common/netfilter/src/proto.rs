@@ -36,14 +36,3 @@ impl fmt::Display for Proto {
         f.write_str(self.as_str())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn protocols_are_read_in_any_case() {
-        assert_eq!(Proto::parse("TCP"), Some(Proto::Tcp));
-        assert_eq!(Proto::parse("icmp"), None);
-    }
-}

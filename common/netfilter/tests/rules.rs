@@ -1,5 +1,4 @@
-//! Rules as values: what is missing, what is made, what is removed.
+//! Rules as values: what is made, mended and removed. The tables are given, and note what is asked of them.
 
 mod iptables;
 mod nftables;
-mod rulesets;

@@ -8,7 +8,7 @@
 //! - Before DEL removes the rules of an interface that still exists, it marks the attachment. `repair` skips marked
 //!   attachments and those without an interface, and looks again at its end.
 //! - The mark is removed with the interface, or by the next ADD. If a plugin of another project removes the interface,
-//!   the next DEL of any container removes the mark.
+//!   the next DEL of any container removes the mark, also one that is repeated.
 //!
 //! DEL continues if it cannot get the lock in time: the mark alone prevents `repair` from leaving rules behind.
 
@@ -112,30 +112,32 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
 
 /// Marks the attachment. One without its interface needs no mark: `repair` skips it.
 fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
-    let Some(path) = netns else { return Ok(()) };
+    let made = host.records().since_boot()?;
+    // What is left of others does not keep this one from its mark.
+    let swept = remove_useless_marks(made, host);
+    let Some(path) = netns else { return swept };
     let marked = match host.enter(path) {
         Ok(()) => match host.link(Ns::Container, &at.ifname)? {
             Some(link) => Some(MarkedInterface::observe(link.index, path, host)?),
-            None => return Ok(()),
+            None => return swept,
         },
-        Err(NetnsError::Gone { .. }) => return Ok(()),
+        Err(NetnsError::Gone { .. }) => return swept,
         Err(error @ NetnsError::Failed { .. }) => {
             log::debug!("{} is marked all the same: {error}", at.container);
             None
         }
     };
-    let mark = Mark { made: host.records().since_boot()?, interface: marked };
-    host.apply(&Step::WriteRecord { key: mark_key(at), text: mark.to_string() })?;
-    remove_useless_marks(&mark_key(at), mark.made, host)
+    let text = Mark { made, interface: marked }.to_string();
+    host.apply(&Step::WriteRecord { key: mark_key(at), text })?;
+    swept
 }
 
-/// The number of other attachments' records that a DEL looks at. Each DEL leaves at most one, so none accumulate.
+/// The number of marks that a DEL looks at. Each DEL leaves at most one, so none accumulate.
 const MOST_LOOKS: usize = 8;
 
 /// Removes marks of interfaces that no longer exist, those older than [`LONGEST_DEL`], and those that make no sense.
-fn remove_useless_marks(own: &RecordKey, now: Duration, host: &mut dyn Host) -> Result<(), Error> {
-    let names = host.records().names(DELETING)?;
-    for name in names.into_iter().filter(|name| name != own.name()).take(MOST_LOOKS) {
+fn remove_useless_marks(now: Duration, host: &mut dyn Host) -> Result<(), Error> {
+    for name in host.records().names(DELETING)?.into_iter().take(MOST_LOOKS) {
         let key = RecordKey::new(DELETING, &name)?;
         let Some(text) = host.records().read(&key)? else { continue };
         if Mark::parse(&text).is_none_or(|mark| mark.is_useless(now, host)) {

@@ -1,5 +1,6 @@
-//! One call of a plugin on a machine in memory.
+//! One call of a plugin on a host that notes what it is asked to do.
 
 mod exclusion;
 mod life;
+mod stub;
 mod undoing;

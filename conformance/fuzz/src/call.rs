@@ -14,7 +14,7 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{self, Plugin, Process};
 
 use crate::input::Documents;
-use crate::life::{is_chained, machine};
+use crate::life::host;
 use crate::plugins::{OUR_VERSION, plugin_of};
 
 struct FuzzProcess<'a> {
@@ -36,7 +36,7 @@ impl Process for FuzzProcess<'_> {
     fn write_stderr(&mut self, _text: &str) {}
 
     fn host(&mut self, _request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(machine(is_chained(self.plugin))))
+        Ok(Box::new(host(self.plugin)))
     }
 }
 

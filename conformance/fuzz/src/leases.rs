@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 use cni_core::cidr::parse_ip;
 use cni_core::json::Json;
 use cni_core::result::CniResult;
-use cni_testkit::FakeHost;
 use tempfile::TempDir;
 
+use crate::host::FuzzHost;
 use crate::input::Documents;
-use crate::life::{FuzzContainer, TwoContainers, known, machine};
-use crate::spelling::plain;
+use crate::life::{FuzzContainer, host, known};
 
 /// The content of the leases that ADD makes.
 const OWN: &[u8] = b"c1\r\neth0";
@@ -31,23 +30,19 @@ pub fn run(input: &[u8]) -> Option<()> {
     let disk = LeaseDirectory::new(&json, resolver)?;
     let documents: Vec<DirectoryEntry<'_>> = documents.filter_map(DirectoryEntry::read).collect();
     documents.iter().filter(|document| document.kind != b'i').for_each(|document| disk.put(document));
-    let life = TwoContainers {
-        plugin: &cni_host_local::HostLocal,
-        config: disk.config(&json, keys),
-        args: args.into_owned(),
-        answer: String::new(),
-    };
+    let (plugin, config) = (&cni_host_local::HostLocal, disk.config(&json, keys));
+    let life = FuzzContainer { plugin, config, args: args.into_owned() };
     live(&life, &disk, documents.iter().filter(|document| document.kind == b'i'))
 }
 
 fn live<'a>(
-    life: &TwoContainers,
+    life: &FuzzContainer,
     disk: &LeaseDirectory,
     index: impl Iterator<Item = &'a DirectoryEntry<'a>>,
 ) -> Option<()> {
-    let (mut host, before) = (machine(false), disk.leases());
+    let (mut host, before) = (host(life.plugin), disk.leases());
     let others: Vec<_> = before.iter().filter(|(_, content)| !is_ours(content)).collect();
-    let added = life.add(FuzzContainer::Own, &mut host)?;
+    let added = life.add(&mut host)?;
     let is_added = added.is_ok();
     match added {
         Err(error) => assert_eq!(disk.leases(), before, "{}", error.in_full()),
@@ -59,7 +54,7 @@ fn live<'a>(
         disk.put(document);
         is_forged = true;
     }
-    let deleted = life.del(FuzzContainer::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
+    let deleted = life.del(&mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
     let left = disk.leases();
     if !is_forged {
         assert_eq!(deleted, Some(Ok(())), "DEL");
@@ -72,10 +67,10 @@ fn live<'a>(
 /// What ADD has given.
 fn given(
     result: &CniResult,
-    life: &TwoContainers,
+    life: &FuzzContainer,
     disk: &LeaseDirectory,
     before: &BTreeMap<String, Vec<u8>>,
-    host: &mut FakeHost,
+    host: &mut FuzzHost,
 ) {
     let leases = disk.leases();
     for ip in &result.ips {
@@ -85,13 +80,11 @@ fn given(
         assert!(is_ours(content), "{name} is another's");
         assert_eq!(leases.get(&name).map(Vec::as_slice), Some(content), "{name}");
     }
-    if let Some(check) = life.request(FuzzContainer::Own, "CHECK", &life.config) {
+    if let Some(check) = life.request("CHECK", &life.config) {
         let reported = known(life.plugin.check(&check, host)).map_err(|error| error.in_full());
         assert_eq!(reported, Ok(()), "CHECK after ADD");
     }
-    if let Some(status) = life.request(FuzzContainer::Own, "STATUS", &life.config) {
-        drop(known(life.plugin.status(&status, host)));
-    }
+    life.look(&life.config, host);
     assert_eq!(disk.leases(), leases, "looking changes nothing");
 }
 
@@ -176,11 +169,11 @@ impl LeaseDirectory {
 
     /// The configuration, with files here and nowhere else.
     fn config(&self, json: &Json, keys: &[(String, Json)]) -> String {
-        let Json::Object(entries) = json else { return plain(json) };
+        let Json::Object(entries) = json else { return json.to_string() };
         let mut entries: Vec<_> =
             entries.iter().filter(|(key, _)| !key.eq_ignore_ascii_case("ipam")).cloned().collect();
         entries.push(("ipam".to_owned(), self.ipam(keys)));
-        plain(&Json::Object(entries))
+        Json::Object(entries).to_string()
     }
 
     fn ipam(&self, keys: &[(String, Json)]) -> Json {

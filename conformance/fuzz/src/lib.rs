@@ -12,6 +12,7 @@ mod config;
 mod connections;
 mod consul;
 mod dhcp;
+mod host;
 mod input;
 mod iptables;
 mod leases;

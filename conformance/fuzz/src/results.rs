@@ -3,7 +3,7 @@
 //! What is read can be printed in every version that can express it, and is read back and printed the same.
 
 use cni_core::json::Json;
-use cni_core::result::{CniResult, Dns};
+use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
 
@@ -37,47 +37,4 @@ fn print(result: &CniResult, version: Version) {
     let json = Json::parse(text.as_bytes()).expect("JSON");
     let read = CniResult::parse_prev(&json, version).expect("what was printed");
     assert_eq!(read.render(version).as_ref(), Ok(&text), "printed again");
-    assert_eq!(read, expressible(result, version), "{version}");
-}
-
-/// What of a result a version can express.
-fn expressible(result: &CniResult, version: Version) -> CniResult {
-    let mut result = result.clone();
-    for list in [&mut result.dns.nameservers, &mut result.dns.search, &mut result.dns.options] {
-        *list = list.take().filter(|list| !list.is_empty());
-    }
-    match version {
-        Version::V1_0_0 | Version::V1_1_0 => {}
-        Version::V0_3_0 | Version::V0_3_1 | Version::V0_4_0 => {
-            for interface in &mut result.interfaces {
-                (interface.mtu, interface.socket_path, interface.pci_id) = (0, String::new(), String::new());
-            }
-        }
-        Version::V0_1_0 | Version::V0_2_0 => return ancient(&result),
-    }
-    result
-}
-
-/// One address of each family, with the destinations and gateways of its routes.
-fn ancient(result: &CniResult) -> CniResult {
-    use cni_core::family::Family;
-    use cni_core::result::{IpConfig, Route};
-    let Dns { .. } = &result.dns;
-    let mut ancient = CniResult { dns: result.dns.clone(), ..CniResult::default() };
-    for family in Family::ALL {
-        let Some(ip) = result.ips.iter().find(|ip| ip.address.family() == family) else { continue };
-        ancient.ips.push(IpConfig { interface: None, ..*ip });
-        let routes = result.routes.iter().filter(|route| route.family() == family);
-        let plain = |route: &Route| Route {
-            gw: route.gw,
-            mtu: 0,
-            advmss: 0,
-            priority: 0,
-            table: None,
-            scope: None,
-            dst: route.dst,
-        };
-        ancient.routes.extend(routes.map(plain));
-    }
-    ancient
 }

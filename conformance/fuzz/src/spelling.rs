@@ -7,54 +7,25 @@ const CHOSEN: [&str; 2] = ["sysctl", "args"];
 
 /// A document as text, with the case of all letters changed in keys that plugins know.
 pub fn with_other_case(json: &Json) -> String {
-    let mut text = String::new();
-    write(json, true, &mut text);
-    text
+    respelled(json).to_string()
 }
 
 /// The same, with the keys of inner objects as they are: for a plugin that passes them to another one.
 pub fn with_other_case_outside(json: &Json) -> String {
-    let Json::Object(entries) = json else { return plain(json) };
-    let respelled = entries.iter().map(|(key, value)| (other_case(key), value.clone()));
-    plain(&Json::Object(respelled.collect()))
+    let Json::Object(entries) = json else { return json.to_string() };
+    Json::Object(entries.iter().map(|(key, value)| (other_case(key), value.clone())).collect()).to_string()
 }
 
-/// A document as text.
-pub fn plain(json: &Json) -> String {
-    let mut text = String::new();
-    write(json, false, &mut text);
-    text
-}
-
-fn write(json: &Json, changes: bool, text: &mut String) {
+fn respelled(json: &Json) -> Json {
+    let is_chosen = |key: &str| CHOSEN.iter().any(|chosen| chosen.eq_ignore_ascii_case(key));
+    let entry = |(key, value): &(String, Json)| {
+        (other_case(key), if is_chosen(key) { value.clone() } else { respelled(value) })
+    };
     match json {
-        Json::Null => text.push_str("null"),
-        Json::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
-        Json::Integer(value) => text.push_str(&value.to_string()),
-        Json::Float(value) => text.push_str(&format!("{value:e}")),
-        Json::String(value) => text.push_str(&quoted(value)),
-        Json::Array(items) => list(text, ['[', ']'], items, |item, text| write(item, changes, text)),
-        Json::Object(entries) => list(text, ['{', '}'], entries, |(key, value), text| {
-            text.push_str(&quoted(&if changes { other_case(key) } else { key.clone() }));
-            text.push(':');
-            write(value, changes && !CHOSEN.iter().any(|chosen| chosen.eq_ignore_ascii_case(key)), text);
-        }),
+        Json::Array(items) => Json::Array(items.iter().map(respelled).collect()),
+        Json::Object(entries) => Json::Object(entries.iter().map(entry).collect()),
+        Json::Null | Json::Bool(_) | Json::Integer(_) | Json::Float(_) | Json::String(_) => json.clone(),
     }
-}
-
-fn list<T>(text: &mut String, [start, end]: [char; 2], items: &[T], write: impl Fn(&T, &mut String)) {
-    text.push(start);
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        write(item, text);
-    }
-    text.push(end);
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn other_case(key: &str) -> String {

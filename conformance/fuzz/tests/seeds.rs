@@ -44,10 +44,3 @@ fn every_property_holds_for_the_rows_of_the_plugins() {
         std::panic::catch_unwind(|| run(seed.as_bytes())).unwrap_or_else(|_| panic!("{name}: {seed}"));
     }
 }
-
-#[test]
-fn every_folder_of_seeds_is_a_targets() {
-    let folders = listed(&seeds());
-    let names: Vec<_> = folders.iter().filter_map(|folder| folder.file_name()?.to_str()).collect();
-    assert_eq!(names, TARGETS.map(|target| target.name));
-}

@@ -1,5 +1,6 @@
 //! What is true of this repository.
 
+mod crates;
 mod forge;
 mod imports;
 mod modules;

@@ -4,35 +4,25 @@
 //! not listed anywhere: before the first ADD of a configuration, another container is added and deleted, and what that leaves is shared.
 
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::statfs::{FsType, statfs};
 
 use crate::container::Container;
+use crate::namespace::Namespace;
 use crate::runtime::{Attachment, Runtime};
 use crate::sandbox::Sandbox;
-use crate::state::State;
-use crate::state::differences;
-
-/// The time limit for the kernel, which deletes links after their namespace has ended.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::state::{PAUSE, State, await_none, differences};
 
 /// The file system of namespaces (`linux/magic.h`).
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
+/// Links that are still there after this time stay, such as a gateway into a VLAN.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// The container that is added and deleted first.
 const FIRST: &str = "first-of-its-kind";
-
-/// Lines of the state that differ between any two calls: where host-local looks next, the handles of rules, locks, and the marks of refused
-/// ADDs, which stay while something has the name.
-const CHANGING: [&str; 6] = [
-    "/refused",
-    ".lock 100600 \"\"",
-    "/last_reserved_ip.",
-    "handles: ",
-    "/.cni-plugins-rs/stamp ",
-    "/.cni-plugins-rs/index",
-];
 
 /// What was there before the first ADD, and what containers share.
 #[derive(Debug, Default)]
@@ -42,37 +32,92 @@ pub struct Standing {
     /// The configurations whose shared objects are known.
     seen: BTreeSet<String>,
     containers: Vec<Container>,
+    /// What is looked at beside the rest.
+    view: View,
+    /// Whether nothing is asked of it, and nothing looked at: a snapshot takes longer than most calls.
+    is_idle: bool,
 }
 
-fn lines(sandbox: &Sandbox) -> Vec<String> {
-    let mut lines = State::of_host(sandbox).lines();
-    let is_own_folder = |line: &str| line.contains("/.cni-plugins-rs") && line.ends_with(" 40700");
-    lines.retain(|line| !CHANGING.iter().any(|part| line.contains(part)) && !is_own_folder(line));
+/// What snapshots show beside the rest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct View {
+    /// Rules of address translation in containers.
+    pub nat_inside: bool,
+    /// What limits or redirects packets.
+    pub traffic_control: bool,
+    /// What these plugins remember beside the kernel's state. A case for each plugin does without: where others come before them in a list,
+    /// some of it stays.
+    pub memory: bool,
+}
+
+fn lines(sandbox: &Sandbox, view: View) -> Vec<String> {
+    let mut lines = State::of_host(sandbox).lasting();
+    lines.retain(|line| view.memory || !line.contains("/.cni-plugins-rs"));
     lines
 }
 
-fn inside(sandbox: &Sandbox, container: &Container) -> Vec<String> {
-    let mut lines = State::capture(sandbox, &[container]).lines();
-    lines.retain(|line| line.starts_with(&format!("{} ", container.name())));
+fn inside(container: &Container, has_nat: bool) -> Vec<String> {
+    let mut lines = State::of_namespace(container).lines();
+    // The kernel leaves this address on a `lo` that was up once.
+    let is_kept = |line: &str| line.ends_with(" addresses: lo 127.0.0.1/8");
+    lines.retain(|line| !is_kept(line));
+    if has_nat {
+        // A container may have rules that iptables cannot read.
+        let listed = container.exec(&["iptables", "--wait", "-t", "nat", "-S"]).stdout;
+        lines.extend(listed.lines().map(|line| format!("{} nat: {line}", container.name())));
+    }
     lines
+}
+
+/// Queueing disciplines, without the kernel's own, which have no handle, and filters of what comes in.
+fn traffic_control(namespace: &Namespace) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in namespace.sh("tc qdisc show").lines() {
+        let ["qdisc", kind, handle, "dev", link, ..] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
+        if handle == "0:" {
+            continue;
+        }
+        lines.push(line.replace(" refcnt 2", "").replace(" refcnt 3", ""));
+        if ["ingress", "clsact"].contains(&kind) {
+            // The link may go meanwhile.
+            let filters = namespace.exec(&["tc", "filter", "show", "dev", link, "ingress"]).stdout;
+            lines.extend(filters.lines().filter(|line| !line.contains(" index ")).map(|line| line.trim().to_owned()));
+        }
+    }
+    lines.iter().map(|line| format!("{} traffic control: {line}", namespace.name())).collect()
 }
 
 impl Standing {
     /// Remembers what a new host has.
-    pub fn of(sandbox: &Sandbox) -> Self {
-        Self { before: lines(sandbox), ..Self::default() }
+    pub fn of(sandbox: &Sandbox, view: View) -> Self {
+        Self { before: lines(sandbox, view), view, ..Self::default() }
+    }
+
+    /// For a case that compares nothing.
+    pub fn idle() -> Self {
+        Self { is_idle: true, ..Self::default() }
     }
 
     /// Remembers what a new container has.
-    pub fn enter(&mut self, sandbox: &Sandbox, container: &Container) {
-        self.before.extend(inside(sandbox, container));
+    pub fn enter(&mut self, container: &Container) {
+        if self.is_idle {
+            return;
+        }
+        self.before.extend(inside(container, self.view.nat_inside));
         self.containers.push(container.clone());
     }
 
     /// All that the host and its living containers have, in lines. Lines of containers begin with their names.
     pub fn now(&self, sandbox: &Sandbox) -> Vec<String> {
-        let living = self.containers.iter().filter(|container| is_mounted(container));
-        lines(sandbox).into_iter().chain(living.flat_map(|container| inside(sandbox, container))).collect()
+        if self.is_idle {
+            return Vec::new();
+        }
+        let living = || self.containers.iter().filter(|container| is_mounted(container));
+        let places =
+            living().map(|container| &**container).chain([sandbox.host()]).filter(|_| self.view.traffic_control);
+        let controlled = places.flat_map(traffic_control);
+        let inside = living().flat_map(|one| inside(one, self.view.nat_inside));
+        lines(sandbox, self.view).into_iter().chain(inside).chain(controlled).collect()
     }
 
     /// Forgets a container that the script has ended.
@@ -93,29 +138,24 @@ impl Standing {
     /// Waits until there are no differences but what is shared: the kernel deletes links after their namespace has ended.
     #[track_caller]
     fn await_nothing(&self, differences: impl Fn() -> Vec<String>) {
-        let started = Instant::now();
-        loop {
-            let mut left = differences();
-            left.retain(|line| !self.shared.contains(line));
-            if left.is_empty() {
-                return;
-            }
-            assert!(started.elapsed() < PATIENCE, "this is left (+), or missing (-):\n{}", left.join("\n"));
-        }
+        let is_own = |line: &String| !self.shared.contains(line);
+        await_none(|| differences().into_iter().filter(is_own).collect());
     }
 
-    /// Takes what the script has done itself since then, such as files and links that it made, as there before.
-    pub fn rebase(&mut self, sandbox: &Sandbox, before: &[String]) {
-        self.shared.extend(differences(before, &self.now(sandbox)));
+    /// Takes what the script has done itself since then, such as files and links that it made, as there before. Returns what is there now.
+    pub fn rebase(&mut self, sandbox: &Sandbox, before: &[String]) -> Vec<String> {
+        let now = self.now(sandbox);
+        self.shared.extend(differences(before, &now));
+        now
     }
 
     /// Finds what containers with this configuration share, once for each.
     pub fn learn(&mut self, sandbox: &Sandbox, runtime: &Runtime<'_>, like: &Attachment) {
-        let key = format!("{} {:?} {}", runtime.list(), like.capabilities, like.args);
+        let key = format!("{} {:?} {:?} {}", runtime.list(), runtime.environment(), like.capabilities, like.args);
         if !self.seen.insert(key) {
             return;
         }
-        let before = lines(sandbox);
+        let before = lines(sandbox, self.view);
         let container = sandbox.container(FIRST);
         let mut first =
             Attachment { container_id: FIRST.to_owned(), netns: container.path().to_owned(), ..like.clone() };
@@ -125,13 +165,18 @@ impl Standing {
         runtime.del(&first);
         container.remove();
         sandbox.exec(&["sh", "-c", "find /run /var/lib/cni -name 'last_reserved_ip.*' -delete"]);
-        let started = Instant::now();
+        let (mut since, mut last) = (Instant::now(), Vec::new());
         loop {
-            let left = differences(&before, &lines(sandbox));
-            if !left.iter().any(|line| line.contains(FIRST) || line.contains("veth")) || started.elapsed() > PATIENCE {
+            let left = differences(&before, &lines(sandbox, self.view));
+            let is_late = |line: &String| line.contains(" links: ") && (line.contains(FIRST) || line.contains("veth"));
+            if !left.iter().any(is_late) || since.elapsed() > SETTLED {
                 self.shared.extend(left);
                 return;
             }
+            if left != last {
+                (since, last) = (Instant::now(), left);
+            }
+            thread::sleep(PAUSE);
         }
     }
 

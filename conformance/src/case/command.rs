@@ -1,29 +1,29 @@
 //! The commands of a script. `conformance/cases/README.md` has the table.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
 
-use regex_lite::Regex;
-use serde_json::{Map, Value};
+use cni_catalog::CommandSide;
+use serde_json::{Map, Value, json};
 
 use super::always::is_mounted;
 use super::format::Standing;
 use super::world::{Attached, LIST, Said, World};
-use super::{known, words};
+use super::{known, look, valid, words};
+use crate::firewalld::FirewalldHost;
 use crate::losses::Loss;
 use crate::namespace::Namespace;
-use crate::runtime::Attachment;
+use crate::plugin::{Invocation, Verb};
+use crate::result_cache;
+use crate::runtime::{Attachment, Chain};
 use crate::state::differences;
-use crate::traffic::{Echo, Transport, ask, ask_within, ping};
 use crate::wait::wait_until;
 use crate::{Flavour, PortMapping, Spelling, ports};
 
-/// How long an answer may take that must come, and how long one is waited for that must not come.
-const ANSWER: Duration = Duration::from_secs(20);
-const NO_ANSWER: Duration = Duration::from_millis(500);
+/// After these commands the last state still holds: they change nothing, or look themselves.
+const KEEP_LAST_STATE: [&str; 9] = ["refuse", "write", "error", "stdout", "stderr", "cmp", "rules", "nft", "routes"];
 
 /// Carries out one line.
 ///
@@ -37,6 +37,9 @@ pub fn run(world: &mut World<'_>, line: &str) {
     }
     let all = words::split(line).unwrap_or_else(|error| panic!("{error}"));
     let (name, rest) = all.split_first().expect("a line of the script has a word");
+    if !KEEP_LAST_STATE.contains(&name.as_str()) {
+        world.last = None;
+    }
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match (name.as_str(), rest.as_slice()) {
         ("add", [container, options @ ..]) => add(world, container, options, must_fail),
@@ -48,27 +51,37 @@ pub fn run(world: &mut World<'_>, line: &str) {
             relist(world, name, options);
             call(world, name, Call::Del, must_fail);
         }
+        ("call", [name, verb, changes @ ..]) => call_alone(world, name, verb, changes, must_fail),
+        ("at-once", [count]) => at_once(world, count),
         ("gc", names) => gc(world, names, must_fail),
         ("status", []) => status(world, must_fail),
         ("refuse", [edits @ .., code, text]) => refuse(world, edits, code, text),
+        ("gives", [edits @ .., what, text]) => gives(world, edits, what, text),
         ("miss", [place, command, text]) => miss(world, place, command, text),
         ("losses", options) => losses(world, options),
+        ("changed", [key, one, other, options @ ..]) => changed(world, key, [one, other], options),
         ("set", edits) => edits.iter().for_each(|change| set(world, change)),
         ("end", [container]) => end(world, container),
+        ("alter", [name, change]) => alter(world, name, change),
+        ("damage", [name]) => damage(world, name),
+        ("valid", [name, parts @ ..]) => valid::expect(world, name, parts),
         ("forget", [name, what]) => forget(world, name, what),
-        ("error", [code, text]) => expect_error(&world.said, code, text),
-        ("stdout", [pattern]) => expect_match(&world.said.stdout, pattern, must_fail),
-        ("stderr", [pattern]) => expect_match(&world.said.stderr, pattern, must_fail),
-        ("cmp", [file]) => compare(world, file),
-        ("serve", [container, port]) => serve(world, container, port),
-        ("reach", [from, target, options @ ..]) => reach(world, from, target, options, must_fail),
-        ("ping", [from, address]) => echo(world, from, address, must_fail),
-        ("rules", [table, options @ ..]) => rules(world, table, options),
-        ("nft", options) => nft(world, options),
-        ("routes", [place, options @ ..]) => routes(world, place, options),
+        ("error", [code, text]) => look::expect_error(&world.said, code, text),
+        ("stdout", [pattern]) => look::expect_match(&world.said.stdout, pattern, must_fail),
+        ("stderr", [pattern]) => look::expect_match(&world.said.stderr, pattern, must_fail),
+        ("cmp", [file]) => look::compare(world, file),
+        ("serve", [container, port]) => look::serve(world, container, port),
+        ("reach", [from, target, options @ ..]) => look::reach(world, from, target, options, must_fail),
+        ("ping", [from, address]) => look::echo(world, from, address, must_fail),
+        ("rules", [table, options @ ..]) => look::rules(world, table, options),
+        ("nft", options) => look::nft(world, options),
+        ("routes", [place, options @ ..]) => look::routes(world, place, options),
         ("write", [path, file]) => write(world, path, file),
         ("plugin", [name, file]) => plugin(world, name, file),
         ("live", [container]) => live(world, container),
+        ("tool", words) => tool(world, words),
+        ("firewalld", [what]) => firewalld(world, what),
+        ("path", [folders]) => world.path = Some((*folders).to_owned()),
         ("keep", []) => world.kept = Some(world.state()),
         ("same", []) => same(world),
         ("restored", []) => world.standing.assert_restored(world.sandbox),
@@ -85,21 +98,31 @@ fn pair(option: &str) -> (&str, &str) {
 
 /// A new attachment, and the name of its list, with these options of `add`.
 fn wanted(world: &mut World<'_>, name: &str, options: &[&str]) -> (Attachment, Value) {
-    let container = world.container(name);
-    let (mut attachment, mut list) = (Attachment::new(name, &container), LIST);
+    let list = options.iter().find_map(|option| option.strip_prefix("list=")).unwrap_or(LIST);
+    let list = world.list(list).clone();
+    let mut attachment = world.unattached(name, &list);
     for (key, text) in options.iter().map(|option| pair(option)) {
         match key {
             "ports" => attachment.capabilities = with_ports(text, world.sandbox.flavour()),
-            "list" => list = text,
             "ifname" => attachment = attachment.ifname(text),
             "args" => attachment = attachment.args(text),
             "id" => text.clone_into(&mut attachment.container_id),
-            "as" => {}
+            "as" | "list" => {}
             "netns" => attachment = attachment.netns(text),
             capability => drop(attachment.capabilities.insert(capability.to_owned(), value(text))),
         }
     }
-    (attachment, world.list(list).clone())
+    (attachment, list)
+}
+
+/// `CNI_ARGS` as the key `args` of a list gives them, which plugins do not get: `{"MAC": "…", "KEY": {"a": 1}}` is `KEY={"a":1};MAC=…`.
+pub fn args_of(list: &Value) -> String {
+    let pair = |(key, value): (&String, &Value)| match value.as_str() {
+        Some(text) => format!("{key}={text}"),
+        None => format!("{key}={value}"),
+    };
+    let pairs: Vec<String> = list["args"].as_object().into_iter().flatten().map(pair).collect();
+    pairs.join(";")
 }
 
 /// JSON, or else a text.
@@ -110,7 +133,8 @@ fn value(text: &str) -> Value {
 fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
     let (mut attachment, list) = wanted(world, name, options);
     let runtime = world.runtime(&list);
-    if world.is_on(Standing::Restored) && !must_fail {
+    let usual = world.subject().map_or("eth0", |(subject, _)| subject.ifname());
+    if world.shares() && !must_fail {
         world.standing.learn(world.sandbox, &runtime, &attachment);
     }
     let before = must_fail.then(|| world.state());
@@ -118,14 +142,20 @@ fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
     world.judge(&chain, must_fail);
     let known_as = options.iter().find_map(|option| option.strip_prefix("as="));
     let by_interface =
-        if attachment.ifname == "eth0" { name.to_owned() } else { format!("{name}.{}", attachment.ifname) };
+        if attachment.ifname == usual { name.to_owned() } else { format!("{name}.{}", attachment.ifname) };
     let known_as = known_as.map_or(by_interface, str::to_owned);
+    if world.case().has_tool() && !must_fail {
+        result_cache::store(&list, &attachment);
+    }
     let is_kept = must_fail && world.attached.iter().any(|one| one.name == known_as);
     if !is_kept {
         world.attached.retain(|one| one.name != known_as);
         world.attached.push(Attached { name: known_as.clone(), list, attachment });
     }
     let Some(before) = before else { return check_standing(world, &known_as) };
+    if world.subject().is_some() {
+        return;
+    }
     let mut left = differences(&before, &world.state());
     left.retain(|line| line.contains(name) || line.contains("veth"));
     assert!(left.is_empty(), "ADD has failed, and left:\n{}", left.join("\n"));
@@ -160,7 +190,9 @@ fn check_standing(world: &mut World<'_>, name: &str) {
         let runtime = world.runtime(&one.list);
         let before = world.state();
         runtime.check(&one.attachment).expect_success();
-        assert_same(&before, &world.state());
+        let after = world.state();
+        assert_same(&before, &after);
+        world.last = Some(after);
     }
 }
 
@@ -168,7 +200,12 @@ fn check_standing(world: &mut World<'_>, name: &str) {
 fn relist(world: &mut World<'_>, name: &str, options: &[&str]) {
     for option in options {
         let list = option.strip_prefix("list=").unwrap_or_else(|| panic!("{option:?} is not list=NAME"));
-        world.attachment_mut(name).list = world.list(list).clone();
+        let list = world.list(list).clone();
+        let one = world.attachment_mut(name);
+        if list["args"].is_object() {
+            one.attachment.args = args_of(&list);
+        }
+        one.list = list;
     }
 }
 
@@ -184,7 +221,115 @@ fn call(world: &mut World<'_>, name: &str, call: Call, must_fail: bool) {
         Call::Check => runtime.check(&one.attachment),
         Call::Del => runtime.del(&one.attachment),
     };
+    if world.case().has_tool() && matches!(call, Call::Del) {
+        result_cache::remove(&one.list, &one.attachment);
+    }
     world.judge(&chain, must_fail);
+}
+
+/// `call web ADD -CNI_IFNAME CNI_ARGS=a=b stdin={`: calls the last plugin of the list alone, without a variable, with others, and with
+/// another standard input. Before ADD, those before it in the list are called.
+fn call_alone(world: &mut World<'_>, name: &str, verb: &str, changes: &[&str], must_fail: bool) {
+    let verb = Verb::ALL.into_iter().find(|known| known.as_str() == verb);
+    let verb = verb.unwrap_or_else(|| panic!("there is no such command: {}", Verb::ALL.map(Verb::as_str).join(", ")));
+    let known = world.attached.iter().position(|one| one.name == name).filter(|_| verb != Verb::Add);
+    let (mut attachment, list) = match known {
+        Some(at) => (world.attached[at].attachment.clone(), world.attached[at].list.clone()),
+        None => {
+            let list = world.list(LIST).clone();
+            (world.unattached(name, &list), list)
+        }
+    };
+    let runtime = world.runtime(&list);
+    let (last, earlier) = runtime.plugins().split_last().expect("a list has plugins");
+    let kind = |plugin: &Value| plugin["type"].as_str().expect("a plugin has a type").to_owned();
+    let mut previous = attachment.result.clone();
+    for plugin in earlier.iter().filter(|_| verb == Verb::Add) {
+        previous = Some(runtime.invocation(verb, &kind(plugin), &attachment, previous.as_ref()).run().result());
+    }
+    let mut call = match verb {
+        Verb::Version => runtime
+            .invocation(verb, &kind(last), &attachment, None)
+            .config(&json!({"cniVersion": runtime.list()["cniVersion"]})),
+        Verb::Add | Verb::Check | Verb::Del | Verb::Gc | Verb::Status => {
+            runtime.invocation(verb, &kind(last), &attachment, previous.as_ref())
+        }
+    };
+    for change in changes {
+        call = match (change.strip_prefix('-'), change.split_once('=')) {
+            (Some(variable), _) => call.without_env(variable),
+            (None, Some(("stdin", text))) => call.stdin(text.as_bytes()),
+            (None, Some((variable, text))) => call.env(variable, text),
+            (None, None) => panic!("{change:?} is neither -VARIABLE nor VARIABLE=TEXT"),
+        };
+    }
+    let outcome = call.run();
+    world.said = Said {
+        stdout: outcome.stdout().to_owned(),
+        stderr: outcome.stderr().to_owned(),
+        error: if must_fail { outcome.reported() } else { None },
+    };
+    assert!(outcome.succeeded() != must_fail, "it must {}: {outcome}", if must_fail { "fail" } else { "succeed" });
+    if verb == Verb::Add && !must_fail {
+        attachment.result = Some(outcome.result());
+        world.attached.retain(|one| one.name != name);
+        world.attached.push(Attached { name: name.to_owned(), list, attachment });
+    }
+}
+
+/// ADD of so many containers at once, CHECK of each, and DEL of all at once: each has an address that no other has.
+fn at_once(world: &mut World<'_>, count: &str) {
+    let count: usize = count.parse().unwrap_or_else(|_| panic!("{count:?} is no number"));
+    let list = world.list(LIST).clone();
+    let mut all: Vec<Attachment> = (1..=count).map(|at| world.unattached(&format!("many{at}"), &list)).collect();
+    let runtime = world.runtime(&list);
+    let chains: Vec<Chain> = thread::scope(|scope| {
+        let running: Vec<_> = all.iter_mut().map(|one| scope.spawn(|| runtime.add(one))).collect();
+        running.into_iter().map(|call| call.join().expect("an ADD in its own thread")).collect()
+    });
+    for chain in &chains {
+        chain.expect_success();
+    }
+    let address = |one: &Attachment| one.result.as_ref().expect("it was added")["ips"][0]["address"].to_string();
+    let addresses: BTreeSet<String> = all.iter().map(address).collect();
+    assert!(addresses.len() == count, "expected: {count} addresses\nfound:    {addresses:?}");
+    for one in &all {
+        runtime.check(one).expect_success();
+    }
+    let chains: Vec<Chain> = thread::scope(|scope| {
+        let running: Vec<_> = all.iter().map(|one| scope.spawn(|| runtime.del(one))).collect();
+        running.into_iter().map(|call| call.join().expect("a DEL in its own thread")).collect()
+    });
+    for chain in &chains {
+        chain.expect_success();
+    }
+}
+
+/// `alter web ips.0.address=10.1.0.9/24`: the runtime remembers something else of the result.
+fn alter(world: &mut World<'_>, name: &str, change: &str) {
+    let (path, text) = pair(change);
+    let mut place = world.attachment_mut(name).attachment.result.as_mut().expect("the runtime has a result");
+    for key in path.split('.') {
+        place = match key.parse::<usize>() {
+            Ok(at) => place.get_mut(at).unwrap_or_else(|| panic!("the result has no {path}")),
+            Err(_) => &mut place[key],
+        };
+    }
+    *place = value(text);
+}
+
+/// Removes what the plugin has made beside the result.
+fn damage(world: &mut World<'_>, name: &str) {
+    let damage =
+        world.subject().and_then(|(subject, _)| subject.damage()).expect("the case is for plugins that say how");
+    let end = format!("${name}.veth");
+    let end = world.known().into_iter().find(|(known, _)| *known == end).map(|(_, text)| text).unwrap_or_default();
+    let command = damage.command.replace("HOST_END", &end);
+    let words = ["sh", "-ec", &command];
+    match damage.side {
+        CommandSide::Host => world.sandbox.host().must(&words),
+        CommandSide::Container => world.container(name).must(&words),
+    };
 }
 
 /// GC keeps the attachments that are named.
@@ -199,24 +344,61 @@ fn status(world: &mut World<'_>, must_fail: bool) {
     world.judge(&chain, must_fail);
 }
 
+/// Changes the list, and returns the former one with the options of ADD among the changes.
+fn edit<'e>(world: &mut World<'_>, edits: &[&'e str]) -> (Value, Vec<&'e str>) {
+    let list = world.list(LIST).clone();
+    let (options, changes): (Vec<&str>, Vec<&str>) =
+        edits.iter().partition(|edit| ["args=", "ifname="].iter().any(|option| edit.starts_with(option)));
+    changes.iter().for_each(|change| set(world, change));
+    (list, options)
+}
+
 /// ADD with these changes of the list fails so, and changes nothing.
 fn refuse(world: &mut World<'_>, edits: &[&str], code: &str, text: &str) {
-    let list = world.list(LIST).clone();
-    edits.iter().for_each(|change| set(world, change));
-    let edited = std::mem::replace(world.lists.get_mut(LIST).expect("the list is there"), list);
-    let container = world.container("refused");
-    let before = world.state();
-    let (runtime, mut attachment) = (world.runtime(&edited), Attachment::new("refused", &container));
+    let (list, options) = edit(world, edits);
+    let (mut attachment, edited) = wanted(world, "refused", &options);
+    world.lists.insert(LIST.to_owned(), list);
+    let before = world.state_before();
+    let runtime = world.runtime(&edited);
     let chain = runtime.add(&mut attachment);
     world.judge(&chain, true);
-    expect_error(&world.said, code, text);
+    look::expect_error(&world.said, code, text);
     if chain.steps().len() > 1 {
         // Plugins before it have made something.
         runtime.del(&attachment).expect_success();
         world.standing.assert_unchanged_since(&before, world.sandbox);
     } else {
-        assert_same(&before, &world.state());
+        let after = world.state();
+        assert_same(&before, &after);
+        world.last = Some(after);
     }
+}
+
+/// With these changes of the list, ADD of a new container gives it just this: `ips` or `routes` of the result, or what a command in it
+/// prints, in one line.
+fn gives(world: &mut World<'_>, edits: &[&str], what: &str, text: &str) {
+    let before = world.state();
+    let (list, mut options) = edit(world, edits);
+    options.push("as=it");
+    add(world, "it", &options, false);
+    let result = &world.attachment("it").attachment.result;
+    let of_result = |to: &str, by: &str| {
+        let texts = |one: &Value| [to, by].map(|key| one[key].as_str().map(str::to_owned)).into_iter().flatten();
+        let all = result.as_ref().and_then(|result| result[what].as_array()).into_iter().flatten();
+        all.map(|one| texts(one).collect::<Vec<_>>().join(" via ")).collect::<Vec<_>>()
+    };
+    let found = match what {
+        "ips" => of_result("address", "gateway"),
+        "routes" => of_result("dst", "gw"),
+        command => {
+            let done = place(world, "it").exec(&["sh", "-ec", command]);
+            done.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        }
+    };
+    assert!(found.join(", ") == text, "expected: {text}\nfound:    {}", found.join(", "));
+    world.lists.insert(LIST.to_owned(), list);
+    finish(world, "it");
+    world.standing.assert_unchanged_since(&before, world.sandbox);
 }
 
 /// Of a new container, CHECK misses what this command takes away, says so with code 100, and changes nothing. `$it` is the container.
@@ -228,7 +410,7 @@ fn miss(world: &mut World<'_>, at: &str, command: &str, text: &str) {
     assert!(done.code == Some(0), "{command}: {}", done.stderr);
     let before = world.state();
     call(world, "it", Call::Check, true);
-    expect_error(&world.said, "100", &known::expand(text, &names));
+    look::expect_error(&world.said, "100", &known::expand(text, &names));
     assert_same(&before, &world.state());
     finish(world, "it");
 }
@@ -259,20 +441,71 @@ fn assert_same(before: &[String], after: &[String]) {
 fn losses(world: &mut World<'_>, options: &[&str]) {
     let of_ports: &[Loss] =
         if options.iter().any(|option| option.starts_with("ports=")) { &Loss::OF_PORTS } else { &[] };
-    for loss in Loss::ALL.iter().chain(of_ports) {
+    let neighbour = world.attached.first().map(|one| one.attachment.netns.clone());
+    let of_others: &[Loss] = if neighbour.is_some() { &[Loss::OthersNetns] } else { &[] };
+    for loss in Loss::ALL.iter().chain(of_ports).chain(of_others).chain(&Loss::OF_LISTS) {
         let before = world.state();
         add(world, "it", options, false);
         let container = world.container("it");
         let one = world.attachment_mut("it");
         one.attachment = loss.strike(&container, one.attachment.clone());
+        if *loss == Loss::OthersNetns {
+            one.attachment.netns = neighbour.clone().unwrap_or_default();
+        } else if Loss::OF_LISTS.contains(loss) {
+            one.list["name"] = "renamed".into();
+        }
         for time in ["once", "again"] {
             let one = world.attachment("it");
             let chain = world.runtime(&one.list).del(&one.attachment);
             assert!(chain.succeeded(), "{loss}, DEL {time}: {chain}");
         }
-        finish(world, "it");
         world.said.stdout = loss.to_string();
+        // A device of the host comes back from a container that DEL does not find when the namespace ends.
+        if !world.attachment("it").list.to_string().contains("\"host-device\"") {
+            world.standing.leave("it");
+            world.standing.assert_unchanged_since(&before, world.sandbox);
+        }
+        finish(world, "it");
         world.standing.assert_unchanged_since(&before, world.sandbox);
+    }
+    refused_elsewhere(world, options);
+}
+
+/// While a network has the interface, ADD by another one is refused, and the DEL and GC that follow take nothing.
+fn refused_elsewhere(world: &mut World<'_>, options: &[&str]) {
+    add(world, "it", options, false);
+    let one = world.attachment("it");
+    let (mut list, mut attachment) = (one.list.clone(), one.attachment.clone().without_result());
+    list["name"] = "other".into();
+    let (runtime, before) = (world.runtime(&list), world.state());
+    let is_refused = !runtime.add(&mut attachment).succeeded();
+    for _ in ["once", "again"] {
+        runtime.del(&attachment).expect_success();
+    }
+    if is_refused {
+        // The other network has made what its containers share.
+        let mut left = differences(&before, &world.state());
+        left.retain(|line| line.starts_with("- ") || line.contains("it "));
+        assert!(left.is_empty(), "DEL after a refused ADD has changed:\n{}", left.join("\n"));
+    }
+    finish(world, "it");
+}
+
+/// ADD with one value of a key, and DEL with another, leaves nothing, nor the other way round, unless ADD is possible but with the first.
+fn changed(world: &mut World<'_>, key: &str, [one, other]: [&str; 2], options: &[&str]) {
+    world.container("it");
+    let (list, before) = (world.list(LIST).clone(), world.state());
+    let ways = if options.contains(&"one-way") { 1 } else { 2 };
+    for (at_add, at_del) in [(one, other), (other, one)].into_iter().take(ways) {
+        set(world, &format!("{key}={at_add}"));
+        let (mut attachment, added) = wanted(world, "it", &[]);
+        let runtime = world.runtime(&added);
+        world.standing.learn(world.sandbox, &runtime, &attachment);
+        runtime.add(&mut attachment).expect_success();
+        set(world, &format!("{key}={at_del}"));
+        world.runtime(world.list(LIST)).del(&attachment).expect_success();
+        world.standing.assert_unchanged_since(&before, world.sandbox);
+        world.lists.insert(LIST.to_owned(), list.clone());
     }
 }
 
@@ -296,7 +529,11 @@ fn set(world: &mut World<'_>, change: &str) {
         place = &mut place[key];
     }
     match text {
-        "" => drop(place.as_object_mut().expect("an object").remove(last)),
+        "" => {
+            let keys =
+                place.as_object_mut().unwrap_or_else(|| panic!("{change}: there is no object that has {last:?}"));
+            keys.remove(last);
+        }
         text => place[last] = value(text),
     }
 }
@@ -306,7 +543,11 @@ fn end(world: &mut World<'_>, name: &str) {
     let veths: Vec<String> =
         world.known().into_iter().filter(|(key, _)| *key == format!("${name}.veth")).map(|(_, veth)| veth).collect();
     world.end_processes(name);
-    world.containers.get(name).unwrap_or_else(|| panic!("there is no container {name:?}")).remove();
+    let container = world.containers.get(name).unwrap_or_else(|| panic!("there is no container {name:?}"));
+    // The script may have removed the name already.
+    if is_mounted(container) {
+        container.remove();
+    }
     let is_left = |veth: &String| Path::new("/sys/class/net").join(veth).exists();
     wait_until("the host's ends are deleted", || !veths.iter().any(is_left));
 }
@@ -318,45 +559,17 @@ fn forget(world: &mut World<'_>, name: &str, what: &str) {
         "result" => attachment.result = None,
         "ports" => attachment.capabilities.clear(),
         "netns" => attachment.netns.clear(),
+        "args" => attachment.args.clear(),
         "all" => {
             attachment.result = None;
             attachment.capabilities.clear();
             attachment.netns.clear();
         }
-        other => panic!("{other:?} cannot be forgotten: result, ports, netns and all can"),
+        other => panic!("{other:?} cannot be forgotten: result, ports, netns, args and all can"),
     }
 }
 
-fn expect_error(said: &Said, code: &str, text: &str) {
-    let error = said.error.as_ref().expect("the command before must fail with a CNI error");
-    let has_code = code == "*" || code == error.code.to_string();
-    let has_text = error.msg.contains(text) || error.details.contains(text);
-    assert!(has_code && has_text, "expected: code {code}, text {text:?}\nfound:    {error:?}");
-}
-
-fn expect_match(text: &str, pattern: &str, must_fail: bool) {
-    let regex = Regex::new(&format!("(?m){pattern}")).unwrap_or_else(|error| panic!("{pattern:?}: {error}"));
-    let not = if must_fail { "no " } else { "" };
-    assert!(regex.is_match(text) != must_fail, "expected: {not}line that matches {pattern}\nfound:\n{text}");
-}
-
-/// Compares what the last command said with a file: JSON by its values, everything else line by line.
-fn compare(world: &World<'_>, file: &str) {
-    let names = world.known();
-    let want = world.case.file(file).unwrap_or_else(|| panic!("the case has no file {file:?}"));
-    let lines = |text: &str| {
-        text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect::<Vec<_>>()
-    };
-    let found = known::collapse(&world.said.stdout, &names);
-    let (want, found) = match (serde_json::from_str::<Value>(want), serde_json::from_str::<Value>(&found)) {
-        (Ok(want), Ok(found)) => (lines(&format!("{want:#}")), lines(&format!("{found:#}"))),
-        (Ok(_) | Err(_), Ok(_) | Err(_)) => (lines(&known::collapse(want, &names)), lines(&found)),
-    };
-    let changes = differences(&want, &found);
-    assert!(changes.is_empty(), "{file} (- expected, + found):\n{}", changes.join("\n"));
-}
-
-fn place(world: &mut World<'_>, name: &str) -> Namespace {
+pub fn place(world: &mut World<'_>, name: &str) -> Namespace {
     match name {
         "host" => world.sandbox.host().clone(),
         "outside" => (**world.outside.as_ref().expect("the outside is there")).clone(),
@@ -364,93 +577,47 @@ fn place(world: &mut World<'_>, name: &str) -> Namespace {
     }
 }
 
-fn serve(world: &mut World<'_>, container: &str, port: &str) {
-    let port = port.parse().unwrap_or_else(|_| panic!("{port:?} is no port"));
-    let place = place(world, container);
-    world.servers.extend(Echo::everywhere(&place, port));
-}
-
-/// `reach outside 192.0.2.1:8080 udp as=10.1.0.2`: a server answers, and sees the client under this address.
-fn reach(world: &mut World<'_>, from: &str, target: &str, options: &[&str], must_fail: bool) {
-    let from = place(world, from);
-    let target: SocketAddr = target.parse().unwrap_or_else(|_| panic!("{target:?} is not ADDRESS:PORT"));
-    let transport = if options.contains(&"udp") { Transport::Udp } else { Transport::Tcp };
-    if must_fail {
-        let answer = ask_within(&from, transport, target, NO_ANSWER);
-        assert!(answer.is_err(), "{target} must not be reached by {transport}, and answers {answer:?}");
-        return;
-    }
-    let seen = ask(&from, transport, target).unwrap_or_else(|error| panic!("{target} by {transport}: {error}"));
-    let want = options.iter().find_map(|option| option.strip_prefix("as="));
-    assert!(want.is_none_or(|want| want == seen.ip().to_string()), "the server sees {seen}, not {want:?}");
-}
-
-fn echo(world: &mut World<'_>, from: &str, address: &str, must_fail: bool) {
-    let (from, address): (_, IpAddr) =
-        (place(world, from), address.parse().unwrap_or_else(|_| panic!("{address:?} is no address")));
-    let time = if must_fail { NO_ANSWER } else { ANSWER };
-    assert!(ping(&from, address, time) != must_fail, "{address} answers: {must_fail}");
-}
-
 /// What the script does on the host stays; it is its own.
 fn shell(world: &mut World<'_>, name: &str, command: &str, must_fail: bool) {
     let place = place(world, name);
-    let before = world.state();
+    let before = (!world.is_asked).then(|| world.state_before());
     let done = place.exec(&["sh", "-ec", command]);
-    world.standing.rebase(world.sandbox, &before);
-    assert!((done.code == Some(0)) != must_fail, "{command}: {:?}\n{}{}", done.code, done.stdout, done.stderr);
+    world.last = before.map(|before| world.standing.rebase(world.sandbox, &before));
+    let status = done.code.map_or_else(|| "by a signal".to_owned(), |code| format!("with status {code}"));
+    let expected = if must_fail { "it must fail" } else { "it must succeed" };
+    let said = format!("{}{}", done.stdout, done.stderr);
+    assert!((done.code == Some(0)) != must_fail, "{expected}, and ended {status}: {command}\n{said}");
     world.said = Said { stdout: done.stdout, stderr: done.stderr, error: None };
 }
 
-/// `rules nat dnat`, `rules6 filter`, `rules nat CNI-DN-$web dnat`: the rules of a table, or those with a text, as `iptables -S` prints them.
-fn rules(world: &mut World<'_>, table: &str, options: &[&str]) {
-    let (program, table) = table.strip_suffix('6').map_or(("iptables", table), |table| ("ip6tables", table));
-    let listed = world.sandbox.sh(&format!("{program} --wait -t {table} -S"));
-    let own = listed.lines().filter(|line| !line.starts_with("-P "));
-    show(world, own, options);
-}
-
-/// `nft 'inet cni_plugins_masquerade' masq`: a table as `nft list` prints it; without a table, all.
-fn nft(world: &mut World<'_>, options: &[&str]) {
-    let (table, options) = options.split_first().map_or(("", options), |(table, rest)| (*table, rest));
-    let listed = world.sandbox.sh(&format!("nft --stateless list table {table}"));
-    show(world, listed.lines(), options);
-}
-
-/// Keeps lines as what was said, those with a text if there is one, and compares them with a file if there is one.
-fn show<'l>(world: &mut World<'_>, lines: impl Iterator<Item = &'l str>, options: &[&str]) {
-    let file = options.last().filter(|name| world.case.file(name).is_some());
-    let part = options.first().filter(|part| Some(part) != file.as_ref());
-    let kept = lines.filter(|line| part.is_none_or(|part| line.contains(part)));
-    let stdout: String = kept.map(|line| format!("{line}\n")).collect();
-    world.said = Said { stdout, ..Said::default() };
-    if let Some(file) = file {
-        compare(world, file);
-    }
-}
-
 fn write(world: &mut World<'_>, path: &str, file: &str) {
-    let text = world.case.file(file).unwrap_or_else(|| panic!("the case has no file {file:?}")).to_owned();
-    let before = world.state();
+    let text = world.case().file(file).unwrap_or_else(|| panic!("the case has no file {file:?}")).to_owned();
+    let before = world.state_before();
     let folder = Path::new(path).parent().expect("a path has a folder");
     std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("create {}: {error}", folder.display()));
     std::fs::write(path, text).unwrap_or_else(|error| panic!("write {path}: {error}"));
-    world.standing.rebase(world.sandbox, &before);
-}
-
-/// The routes of a place, of both families, sorted; those of link-local addresses are left out.
-fn routes(world: &mut World<'_>, at: &str, options: &[&str]) {
-    let place = place(world, at);
-    let listed = place.sh("ip -4 route") + &place.sh("ip -6 route");
-    let mut lines: Vec<&str> = listed.lines().map(str::trim).filter(|line| !line.starts_with("fe80")).collect();
-    lines.sort_unstable();
-    show(world, lines.into_iter(), options);
+    world.last = Some(world.standing.rebase(world.sandbox, &before));
 }
 
 /// A shell script that plays a plugin, beside those under test.
 fn plugin(world: &mut World<'_>, name: &str, file: &str) {
-    let text = world.case.file(file).unwrap_or_else(|| panic!("the case has no file {file:?}"));
+    let text = world.case().file(file).unwrap_or_else(|| panic!("the case has no file {file:?}"));
     world.folder = Some(crate::stand_in::install(name, text));
+}
+
+/// A firewalld with a bus, which end with the case or before.
+fn firewalld(world: &mut World<'_>, what: &str) {
+    let before = world.state();
+    let firewalld = world.firewalld.get_or_insert_with(|| FirewalldHost::beside_others(world.sandbox.host()));
+    match what {
+        "start" => firewalld.start(),
+        "stop" => firewalld.stop_firewalld(),
+        "reload" => firewalld.reload_firewalld(),
+        "freeze" => firewalld.freeze_bus(true),
+        "thaw" => firewalld.freeze_bus(false),
+        other => panic!("firewalld knows start, stop, reload, freeze and thaw, not {other:?}"),
+    }
+    world.last = Some(world.standing.rebase(world.sandbox, &before));
 }
 
 /// A process of the container, which ends with the case or by `end`.
@@ -458,6 +625,16 @@ fn live(world: &mut World<'_>, name: &str) {
     let container = world.container(name);
     let process = container.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
     world.processes.push((name.to_owned(), process));
+}
+
+/// `tool 3 list --json`: a verb of the administrator's tool, which ends with this status, or else with 0.
+fn tool(world: &mut World<'_>, words: &[&str]) {
+    let status: Option<i32> = words.first().and_then(|word| word.parse().ok());
+    let words = if status.is_some() { &words[1..] } else { words };
+    let call = Invocation::new(world.sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(words);
+    let done = call.run();
+    assert!(done.code() == Some(status.unwrap_or(0)), "it must end with status {}: {done}", status.unwrap_or(0));
+    world.said = Said { stdout: done.stdout().to_owned(), stderr: done.stderr().to_owned(), error: None };
 }
 
 /// Containers that came later do not count.

@@ -1,7 +1,8 @@
 //! A system call of ADD or DEL fails, or the plugin is killed at it: DEL removes everything all the same, and an ADD that fails by itself
 //! leaves nothing.
 //!
-//! `CNI_CASE_FAULTS` says how many are tried for each case: a number of them, the same ones in each run, or `all`.
+//! `CNI_CASE_FAULTS` says how many are tried for each case: a number of them, the same ones in each run, split over the ways to carry it out,
+//! or `all`.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +12,9 @@ use serde_json::Value;
 
 use super::world::World;
 use crate::injection::{SystemCall, calls_of};
+use crate::numbers::Numbers;
 use crate::plugin::{Invocation, Verb};
+use crate::plugins;
 use crate::runtime::{Attachment, Runtime};
 
 /// One way to disturb a plugin.
@@ -28,25 +31,36 @@ struct Fault {
 ///
 /// # Panics
 /// If something is left: the message names the call, and how to repeat it.
-pub fn try_some(world: &World<'_>) {
+pub fn try_some(world: &mut World<'_>) {
     let count = match env::var("CNI_CASE_FAULTS").as_deref() {
         Ok("all") => usize::MAX,
-        Ok(number) => number.parse().unwrap_or_else(|_| panic!("CNI_CASE_FAULTS={number} is neither a number nor all")),
+        Ok(number) => {
+            let number: usize =
+                number.parse().unwrap_or_else(|_| panic!("CNI_CASE_FAULTS={number} is neither a number nor all"));
+            number.div_ceil(world.variant.case.ways())
+        }
         Err(_) => return,
     };
+    let container = world.container("fault");
     let Some(first) = world.attached.iter().find(|one| one.attachment.result.is_some()) else { return };
-    let container = world.sandbox.container("fault");
     let mut attachment = Attachment { netns: container.path().to_owned(), ..first.attachment.clone() };
     (attachment.container_id, attachment.result) = ("fault".to_owned(), None);
-    let runtime = world.runtime(&first.list);
+    let list = first.list.clone();
+    let runtime = world.runtime(&list);
     let can_be_added = runtime.add(&mut attachment.clone()).succeeded();
     runtime.del(&attachment).expect_success();
     if !can_be_added {
         return;
     }
-    for fault in chosen(all(&runtime, &attachment), count, &world.case.name) {
-        let before = world.state();
-        let what = if fault.is_killed { "killed at" } else { "failing" };
+    if let Some(firewalld) = &world.firewalld {
+        // A fault may hide it, and then containers share what they share without it.
+        let hidden = world.runtime(&list).env(firewalld.bus_variable().0, "unix:path=/nowhere");
+        world.standing.learn(world.sandbox, &hidden, &attachment);
+    }
+    let world = &*world;
+    let before = world.state();
+    for fault in chosen(&runtime, &attachment, count, &world.variant.name()) {
+        let what = if fault.is_killed { "killed at".to_owned() } else { format!("{} at", fault.call.error()) };
         let label = format!("{} {}, {what} {}", kind(&runtime, fault.place), fault.verb, fault.call.label());
         let unchanged = || world.standing.assert_unchanged_since(&before, world.sandbox);
         let done = catch_unwind(AssertUnwindSafe(|| {
@@ -55,7 +69,10 @@ pub fn try_some(world: &World<'_>) {
         }));
         if let Err(panic) = done {
             let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-            panic!("{label}\n{text}\nto repeat it: CNI_CASE_FAULTS=all");
+            panic!(
+                "{label}\n{text}\nto repeat it: with CNI_CASE_FAULTS={}",
+                env::var("CNI_CASE_FAULTS").unwrap_or_default()
+            );
         }
     }
 }
@@ -68,40 +85,58 @@ fn call(runtime: &Runtime<'_>, verb: Verb, place: usize, at: &Attachment, previo
     runtime.invocation(verb, kind(runtime, place), at, previous)
 }
 
-/// All faults of an ADD and a DEL that nothing disturbs otherwise.
-fn all(runtime: &Runtime<'_>, at: &Attachment) -> Vec<Fault> {
-    let (mut faults, mut results) = (Vec::new(), Vec::new());
+/// A plugin's ADD or DEL, by its place in the list.
+type Part = (Verb, usize);
+
+/// The plugins under test, which a script of the case is not, each with ADD and DEL.
+fn parts(runtime: &Runtime<'_>) -> Vec<Part> {
+    let places = (0..runtime.plugins().len()).filter(|place| plugins::ALL.contains(&kind(runtime, *place)));
+    places.flat_map(|place| [(Verb::Add, place), (Verb::Del, place)]).collect()
+}
+
+/// The faults of some parts of an ADD and a DEL that nothing disturbs otherwise.
+fn faults_of(runtime: &Runtime<'_>, at: &Attachment, wanted: &[Part]) -> Vec<(Part, Vec<Fault>)> {
+    let (mut found, mut results) = (Vec::new(), Vec::new());
     let mut extend = |verb, place, calls: Vec<SystemCall>| {
-        // What the loader of a dynamic program does is not the plugin's.
-        let own = calls.into_iter().filter(|call| !call.label().contains(".so"));
-        let both = own.flat_map(|call| [(call.clone(), false), (call, true)]);
-        faults.extend(both.map(|(call, is_killed)| Fault { verb, place, call, is_killed }));
+        let both = calls.into_iter().flat_map(|call| [(call.clone(), false), (call, true)]);
+        found.push(((verb, place), both.map(|(call, is_killed)| Fault { verb, place, call, is_killed }).collect()));
     };
     for place in 0..runtime.plugins().len() {
         let add = call(runtime, Verb::Add, place, at, results.last());
-        extend(Verb::Add, place, calls_of(&add));
-        // The calls were counted in an ADD; its result is the same a second time, and DEL comes between.
-        call(runtime, Verb::Del, place, at, results.last()).run().expect_success();
+        if wanted.contains(&(Verb::Add, place)) {
+            extend(Verb::Add, place, calls_of(&add));
+            // The result of another ADD is the same, if DEL comes between.
+            call(runtime, Verb::Del, place, at, results.last()).run().expect_success();
+        }
         results.push(add.run().result());
     }
     for place in (0..runtime.plugins().len()).rev() {
-        extend(Verb::Del, place, calls_of(&call(runtime, Verb::Del, place, at, results.last())));
+        let del = call(runtime, Verb::Del, place, at, results.last());
+        if wanted.contains(&(Verb::Del, place)) {
+            extend(Verb::Del, place, calls_of(&del));
+        } else {
+            del.run().expect_success();
+        }
     }
-    runtime.del(at).expect_success();
-    faults
+    found
 }
 
-/// Some of the faults, which depend on the name of the case alone.
-fn chosen(mut faults: Vec<Fault>, count: usize, name: &str) -> Vec<Fault> {
+/// All faults, or so many, which depend on the name alone. To trace every part takes longer than a fault, so the parts are chosen first.
+fn chosen(runtime: &Runtime<'_>, at: &Attachment, count: usize, name: &str) -> Vec<Fault> {
+    let parts = parts(runtime);
+    if count == usize::MAX || parts.is_empty() {
+        return faults_of(runtime, at, &parts).into_iter().flat_map(|(_, faults)| faults).collect();
+    }
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
-    let mut number = hasher.finish();
-    while faults.len() > count {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let place = usize::try_from(number >> 33).unwrap_or_default() % faults.len();
-        faults.swap_remove(place);
-    }
-    faults
+    let mut numbers = Numbers::of(hasher.finish());
+    let picks: Vec<Part> = (0..count).map(|_| parts[numbers.below(parts.len())]).collect();
+    let mut found = faults_of(runtime, at, &picks);
+    let mut take = |part: Part| {
+        let (_, faults) = found.iter_mut().find(|(of, _)| *of == part)?;
+        (!faults.is_empty()).then(|| faults.swap_remove(numbers.below(faults.len())))
+    };
+    picks.into_iter().filter_map(&mut take).collect()
 }
 
 /// Adds and deletes with a fault. As a runtime does, DEL follows an ADD that has failed, and is repeated if it fails.

@@ -10,6 +10,9 @@ use crate::runtime::Attachment;
 /// A name, and the text that it stands for.
 type Pair = (String, String);
 
+/// The names of the plugin that a case is carried out for, of the version, and of the interface.
+pub const OF_SUBJECTS: [&str; 3] = ["$plugin", "$version", "$ifname"];
+
 /// The names of an attachment: `$web.ip`, `$web.ip6`, `$web.mac`, `$web.veth` from the result of its ADD, and `$web` for the hash in the
 /// names of its chains.
 pub fn of(name: &str, network: &str, attachment: &Attachment) -> Vec<Pair> {
@@ -55,7 +58,8 @@ pub fn expand(line: &str, pairs: &[Pair]) -> String {
 
 /// Puts names in the place of what changes from run to run: names of chains and of veths, and MAC addresses.
 pub fn collapse(text: &str, pairs: &[Pair]) -> String {
-    let changing = pairs.iter().filter(|(name, _)| !name.ends_with(".ip") && !name.ends_with(".ip6"));
+    let stays = |name: &str| name.ends_with(".ip") || name.ends_with(".ip6") || OF_SUBJECTS.contains(&name);
+    let changing = pairs.iter().filter(|(name, _)| !stays(name));
     let mut pairs: Vec<&Pair> = changing.collect();
     pairs.sort_by_key(|(_, text)| std::cmp::Reverse(text.len()));
     pairs.into_iter().fold(text.to_owned(), |text, (name, found)| text.replace(found, name))

@@ -6,10 +6,16 @@
 //! plugin was killed at it.
 
 mod always;
+mod beside;
 mod command;
 mod faults;
 mod format;
 mod known;
+mod look;
+pub mod requirement;
+mod subject;
+mod valid;
+mod variant;
 mod words;
 mod world;
 
@@ -17,7 +23,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use format::{Case, CaseError};
-pub use world::run;
+pub use subject::{PluginKind, Subject};
+pub use variant::{Variant, variants};
+pub use world::Failure;
 
 /// All cases below a folder, by their paths without the ending.
 ///
@@ -45,5 +53,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 fn read(folder: &Path, file: &Path) -> Case {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("read {}: {error}", file.display()));
     let path = file.strip_prefix(folder).unwrap_or(file).with_extension("");
-    Case::parse(&path.display().to_string(), &text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    let case = Case::parse(&path.display().to_string(), &text);
+    case.unwrap_or_else(|error| panic!("{}: {error}", file.display())).with_example(|plugin| {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins").join(plugin).join("README.md");
+        fs::read_to_string(&page).unwrap_or_else(|error| panic!("read {}: {error}", page.display()))
+    })
 }

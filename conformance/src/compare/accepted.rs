@@ -40,10 +40,10 @@ const fn row(reason: &'static str, shows: &'static [Level], rule: fn(LineOwner, 
     Accepted { reason, shows, rule, used: AtomicBool::new(false) }
 }
 
-/// The bridges that tests and histories have.
+/// The bridges that rows have.
 const BRIDGES: [&str; 4] = ["br0", "br1", "cni0", "nomad"];
 
-static ACCEPTED: [Accepted; 13] = [
+static ACCEPTED: [Accepted; 11] = [
     row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {
         match (side, line.split_once(" alias \"cni:")) {
             (Ours, Some((before, after))) => {
@@ -72,9 +72,7 @@ static ACCEPTED: [Accepted; 13] = [
         "the folder of tuning's files, which are root's alone, can be entered by its owner",
         BOTH,
         |side, line| match (side, line.strip_suffix(" 40600")) {
-            (Reference, Some(folder @ ("files: /run/cni/tuning" | "files: /run/cni/other"))) => {
-                Changed(format!("{folder} 40700"))
-            }
+            (Reference, Some(folder @ "files: /run/cni/tuning")) => Changed(format!("{folder} 40700")),
             _ => AsItIs,
         },
     ),
@@ -98,12 +96,6 @@ static ACCEPTED: [Accepted; 13] = [
             ["host settings: net/ipv6/conf/port", "c1 settings: net/ipv6/conf/eth0", "c2 settings: net/ipv6/conf/eth0"];
         if ends.into_iter().any(of_pair) { Gone } else { AsItIs }
     }),
-    row("v1.1.1 leaves its alias on an interface that it gives back", &[Level::Old], |side, line| {
-        match (side, line.strip_suffix(" alias \"ens1\"")) {
-            (Reference, Some(before)) if before.starts_with("host links: ens1 ") => Changed(before.to_owned()),
-            _ => AsItIs,
-        }
-    }),
     row(
         "of the reference's two actions for what a container sends, no packet reaches the second",
         BOTH,
@@ -111,10 +103,6 @@ static ACCEPTED: [Accepted; 13] = [
             if side == Reference && line.starts_with("tc filter: action order 2: mirred ") { Gone } else { AsItIs }
         },
     ),
-    row("the table of IPv4 addresses gets no routes of IPv6, to which no rule leads", BOTH, |side, line| {
-        let is_of_ipv4 = line.contains(" routes: fd00:") && line.ends_with(" table 100");
-        if side == Reference && is_of_ipv4 { Gone } else { AsItIs }
-    }),
     row("a bridge keeps its MAC address when its last port leaves", BOTH, |side, line| {
         match (side, line.split_once(" mac 00:00:00:00:00:00")) {
             (Reference, Some((before, after)))
@@ -139,18 +127,6 @@ static ACCEPTED: [Accepted; 13] = [
     ),
 ];
 
-/// Differences accepted only in histories, which lose what no other test loses.
-static IN_HISTORIES: [Accepted; 2] = [
-    row("both ends of a routed pair can use IPv6 at once, whatever the interface is called", BOTH, |_, line| {
-        let of_container = line.starts_with('c') && line.contains(" settings: net/ipv6/conf/");
-        if of_container && line.contains("/accept_dad = ") { Gone } else { AsItIs }
-    }),
-    row("CHECK and DEL make no folder and no lock where no address was given", BOTH, |_, line| {
-        let made = line.ends_with(" 40755") || line.ends_with("/lock 100750 \"\"");
-        if made && line.starts_with("files: /run/cni/") { Gone } else { AsItIs }
-    }),
-];
-
 /// Brings a result to the form in which it is compared. v1.1.1 prints 1.0.0 in the order of the older
 /// versions, with an empty `dns`, so just the members count then.
 pub fn form_of_result(level: Level, version: &str, text: &str) -> String {
@@ -166,13 +142,7 @@ pub fn form_of_result(level: Level, version: &str, text: &str) -> String {
 
 /// Applies the table to the lines of one side.
 pub fn apply(side: LineOwner, lines: &[String]) -> Vec<String> {
-    lines.iter().filter_map(|line| applied(&ACCEPTED, side, line.clone())).collect()
-}
-
-/// Applies the differences accepted in histories.
-pub fn apply_in_histories(side: LineOwner, lines: &[String]) -> Vec<String> {
-    let both = |line: &String| applied(&IN_HISTORIES, side, applied(&ACCEPTED, side, line.clone())?);
-    lines.iter().filter_map(both).collect()
+    lines.iter().filter_map(|line| applied(side, line.clone())).collect()
 }
 
 /// Applies the accepted differences to lines in any order.
@@ -182,8 +152,8 @@ pub fn apply_sorted(side: LineOwner, lines: &[String]) -> Vec<String> {
     lines
 }
 
-fn applied(table: &[Accepted], side: LineOwner, mut line: String) -> Option<String> {
-    for row in table {
+fn applied(side: LineOwner, mut line: String) -> Option<String> {
+    for row in &ACCEPTED {
         match (row.rule)(side, &line) {
             AsItIs => {}
             Gone => {

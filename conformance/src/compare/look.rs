@@ -1,24 +1,9 @@
-//! What single plugins change besides a snapshot: traffic control, and policy routing rules.
+//! What bandwidth changes besides a snapshot: traffic control.
 
-use serde_json::Value;
-
-use crate::{Namespace, Sandbox};
-
-/// Returns the output of `tc` and `ip rule`, if the list has a plugin that changes them.
-pub fn beyond_a_snapshot(list: &Value, sandbox: &Sandbox, containers: &[&Namespace]) -> Vec<String> {
-    let has = |plugin: &str| list["plugins"].as_array().expect("plugins").iter().any(|entry| entry["type"] == plugin);
-    let mut lines = Vec::new();
-    if has("bandwidth") {
-        lines.extend(traffic_control(sandbox.host()));
-    }
-    if has("sbr") || has("vrf") {
-        lines.extend(containers.iter().flat_map(|container| rules(container)));
-    }
-    lines
-}
+use crate::Namespace;
 
 /// Every discipline but the kernel's own, which have no handle, and every filter of an interface.
-fn traffic_control(host: &Namespace) -> Vec<String> {
+pub fn traffic_control(host: &Namespace) -> Vec<String> {
     let mut lines = Vec::new();
     for line in host.sh("tc qdisc show").lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -42,10 +27,4 @@ fn traffic_control(host: &Namespace) -> Vec<String> {
 fn without_port(line: &str) -> String {
     let is_port = |word: &&str| word.len() == 12 && word.starts_with("veth");
     line.split(' ').map(|word| if is_port(&word) { "PORT" } else { word }).collect::<Vec<_>>().join(" ")
-}
-
-fn rules(container: &Namespace) -> Vec<String> {
-    let text = ["-4", "-6"].map(|family| (family, container.sh(&format!("ip {family} rule"))));
-    let lines = text.iter().flat_map(|(family, text)| text.lines().map(move |line| format!("{family} {line}")));
-    lines.map(|line| format!("{} rule: {line}", container.name())).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::accepted::form_of_result;
 use crate::reference::Level;
-use crate::{Chain, Namespace, Network, Outcome, Sandbox, State};
+use crate::{Chain, Namespace, Network, Sandbox, State};
 
 /// Takes a snapshot as sorted lines. The host's ends of veth pairs are called `port0`, `port1` … in the order of their
 /// creation.
@@ -46,21 +46,13 @@ fn details(namespace: &Namespace) -> Vec<String> {
 
 /// Returns what the plugins printed, line by line.
 pub fn printed(sandbox: &Sandbox, level: Level, version: &str, chain: &Chain, kept: &str) -> Vec<String> {
-    let steps = chain.steps().iter();
-    steps.flat_map(|(plugin, outcome)| printed_by(sandbox, level, version, (plugin, outcome), kept)).collect()
-}
-
-/// Returns what one plugin printed, line by line.
-pub fn printed_by(
-    sandbox: &Sandbox,
-    level: Level,
-    version: &str,
-    (plugin, outcome): (&str, &Outcome),
-    kept: &str,
-) -> Vec<String> {
     let ports = ports(sandbox);
-    let text = form_of_result(level, version, outcome.stdout());
-    text.lines().map(|line| normal(&format!("{plugin} prints in {version}: {line}"), &ports, kept)).collect()
+    let mut lines = Vec::new();
+    for (plugin, outcome) in chain.steps() {
+        let text = form_of_result(level, version, outcome.stdout());
+        lines.extend(text.lines().map(|line| normal(&format!("{plugin} prints in {version}: {line}"), &ports, kept)));
+    }
+    lines
 }
 
 fn ports(sandbox: &Sandbox) -> Vec<String> {

@@ -7,14 +7,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use super::setup::{DrawnSubnet, Setup};
-use crate::{Flavour, PortMapping};
-
-/// A plugin behind the bridge plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chained {
-    Firewall,
-    Portmap,
-}
+use crate::PortMapping;
 
 const V4: DrawnSubnet = ("10.1.2.0/24", "10.1.2.1");
 const OTHER_V4: DrawnSubnet = ("10.1.3.0/25", "10.1.3.1");
@@ -24,42 +17,46 @@ const OTHER_V6: DrawnSubnet = ("fd00:2::/80", "fd00:2::1");
 /// The versions, newest first: that is where a failing configuration shrinks to.
 const VERSIONS: [&str; 7] = ["1.1.0", "1.0.0", "0.4.0", "0.3.1", "0.3.0", "0.2.0", "0.1.0"];
 
-/// Draws networks with these plugins behind bridge.
-pub fn setups(flavour: Flavour, chained: &[Chained]) -> impl Strategy<Value = Setup> + use<> {
-    let (firewall, portmap) = (chained.contains(&Chained::Firewall), chained.contains(&Chained::Portmap));
-    let addressed = !chained.is_empty();
-    // The firewall came with 0.4.0.
-    let versions = if firewall { &VERSIONS[..3] } else { &VERSIONS[..] };
+/// How likely a list has each of the plugins behind bridge.
+const CHAINED: f64 = 0.7;
+
+/// Draws networks.
+pub fn setups() -> impl Strategy<Value = Setup> {
     let names = (
         "[a-z][a-z0-9_.-]{0,24}",
-        "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,70}",
+        "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}",
         select(vec!["eth0", "net1", "a", "fifteen-bytes-0"]),
     );
-    let drawn =
-        (select(versions.to_vec()), names, subnets(addressed), bridge(), firewall_keys(), portmap_keys(), mappings());
-    drawn.prop_map(move |(version, (network, id, ifname), (subnets, routes), bridge, rules, ports, mappings)| {
-        let subnets = fitting(version, subnets);
-        let families = [false, true].map(|v6| subnets.iter().any(|(subnet, _)| subnet.contains(':') == v6));
-        let routes = routes.into_iter().filter(|dst| families[usize::from(dst.contains(':'))]).collect();
-        let (firewall, portmap) = (firewall.then_some(rules), portmap.then_some((ports, mappings)));
-        Setup { flavour, version, network, id, ifname, subnets, routes, bridge, firewall, portmap }
+    let firewall = option::weighted(CHAINED, firewall_keys());
+    let portmap = option::weighted(CHAINED, (portmap_keys(), mappings()));
+    let drawn = (select(VERSIONS.to_vec()), names, subnets(), bridge(), firewall, portmap);
+    drawn.prop_map(|(version, (network, id, ifname), (subnets, routes), bridge, firewall, portmap)| {
+        // The firewall came with 0.4.0.
+        let version = if firewall.is_some() { version.max("0.4.0") } else { version };
+        let mut subnets = fitting(version, subnets);
+        if subnets.is_empty() && (firewall.is_some() || portmap.is_some()) {
+            subnets.push(V4);
+        }
+        Setup { version, network, id, ifname, subnets, routes, bridge, firewall, portmap }
     })
 }
 
-/// Subnets, one for each range set, and routes.
-fn subnets(addressed: bool) -> impl Strategy<Value = (Vec<DrawnSubnet>, Vec<&'static str>)> {
-    let mut sets = vec![
+/// Subnets, one for each range set, and routes of their families.
+fn subnets() -> impl Strategy<Value = (Vec<DrawnSubnet>, Vec<&'static str>)> {
+    let sets = vec![
         vec![V4],
         vec![V6],
         vec![V4, V6],
         vec![V4, OTHER_V4],
         vec![V6, OTHER_V6],
         vec![V6, OTHER_V4, OTHER_V6, V4],
+        Vec::new(),
     ];
-    if !addressed {
-        sets.push(Vec::new());
-    }
-    (select(sets), subsequence(vec!["0.0.0.0/0", "::/0", "192.168.7.0/24", "fd00:7::/48"], 0..=4))
+    let routes = subsequence(vec!["0.0.0.0/0", "::/0", "192.168.7.0/24", "fd00:7::/48"], 0..=4);
+    (select(sets), routes).prop_map(|(subnets, mut routes)| {
+        routes.retain(|dst| subnets.iter().any(|(subnet, _)| subnet.contains(':') == dst.contains(':')));
+        (subnets, routes)
+    })
 }
 
 /// The versions before 0.3.0 know one address of each family, and no container without any.

@@ -1,10 +1,9 @@
-//! A configuration list, and the objects that containers of its network share.
+//! A configuration list, and a case for it.
 
 use serde_json::{Value, json};
 
 use crate::keys::with;
-use crate::skeleton::{filter, ports};
-use crate::{Flavour, PortMapping, Skeleton};
+use crate::{PortMapping, Spelling, ports};
 
 /// A subnet, and its first address, which is the gateway.
 pub type DrawnSubnet = (&'static str, &'static str);
@@ -12,7 +11,6 @@ pub type DrawnSubnet = (&'static str, &'static str);
 /// All that is drawn.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    pub flavour: Flavour,
     pub version: &'static str,
     pub network: String,
     pub id: String,
@@ -30,9 +28,7 @@ impl Setup {
     pub fn list(&self) -> Value {
         let mut bridge = with(&json!({"type": "bridge", "bridge": "br0"}), &self.bridge);
         if !self.subnets.is_empty() {
-            let ranges: Value = self.subnets.iter().map(|(subnet, _)| json!([{"subnet": subnet}])).collect();
-            let routes: Value = self.routes.iter().map(|dst| json!({"dst": dst})).collect();
-            bridge["ipam"] = json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"});
+            bridge["ipam"] = host_local(&self.subnets, &self.routes);
         }
         let mut plugins = vec![bridge];
         plugins.extend(self.firewall.iter().map(|keys| with(&json!({"type": "firewall"}), keys)));
@@ -41,47 +37,23 @@ impl Setup {
         json!({"cniVersion": self.version, "name": self.network, "plugins": plugins})
     }
 
-    /// Lists what may stay on the host.
-    pub fn skeleton(&self) -> Skeleton {
-        let mut skeleton =
-            Skeleton::on_bridge("br0").with_leases(&format!("/run/cni/{}", self.network), self.subnets.len());
-        if self.bridge["isGateway"] == true || self.bridge["isDefaultGateway"] == true {
-            skeleton = self
-                .subnets
-                .iter()
-                .fold(skeleton, |skeleton, (subnet, gateway)| skeleton.with_gateway(gateway, subnet));
-        }
-        for program in ["iptables", "ip6tables"] {
-            if let Some(keys) = &self.firewall {
-                let admin = keys["iptablesAdminChainName"].as_str().unwrap_or("CNI-ADMIN");
-                skeleton = skeleton.with_rules(program, "filter", &filter(admin));
-                skeleton = skeleton.with_rules(program, "filter", &isolation(keys["ingressPolicy"].as_str()));
-            }
-            if let Some((keys, _)) = &self.portmap {
-                let bit = keys["markMasqBit"].as_u64().and_then(|bit| u32::try_from(bit).ok()).unwrap_or(13);
-                skeleton = skeleton.with_rules(program, "nat", &ports(bit));
-            }
-        }
-        skeleton
+    /// A case: two containers are added, the second is deleted, and the host is as before it.
+    pub fn case_text(&self) -> String {
+        let add = |name: &str, further: u16| {
+            let mut mappings = self.portmap.as_ref().map(|(_, mappings)| mappings.clone()).unwrap_or_default();
+            mappings.iter_mut().for_each(|mapping| mapping.host_port += further);
+            let (id, ports) = (&self.id, ports::render(&mappings, Spelling::Spec));
+            format!("add {name} as={name} id={id}-{name} ifname={} 'portMappings={ports}'", self.ifname)
+        };
+        let check = if self.version < "0.4.0" { "" } else { "check first\n" };
+        let script = [add("first", 0), "keep".to_owned(), add("second", 10_000), "del second\nsame".to_owned()];
+        format!("# Drawn.\n{}\n{check}\n-- list.conflist --\n{}\n", script.join("\n"), self.list())
     }
 }
 
-/// The firewall's rules that keep bridges apart.
-fn isolation(policy: Option<&str>) -> Vec<String> {
-    let Some(policy @ ("same-bridge" | "isolated")) = policy else { return Vec::new() };
-    let comment = |of: &str| format!("-m comment --comment \"CNI firewall plugin rules (ingressPolicy: {of})\"");
-    let (own, all) = (comment(policy), comment("same-bridge|isolated"));
-    let mut rules = vec![
-        "-N CNI-ISOLATION-STAGE-1".to_owned(),
-        "-N CNI-ISOLATION-STAGE-2".to_owned(),
-        format!("-A FORWARD {all} -j CNI-ISOLATION-STAGE-1"),
-        format!("-A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 {own} -j CNI-ISOLATION-STAGE-2"),
-        format!("-A CNI-ISOLATION-STAGE-1 {all} -j RETURN"),
-        format!("-A CNI-ISOLATION-STAGE-2 -o br0 {all} -j DROP"),
-        format!("-A CNI-ISOLATION-STAGE-2 {all} -j RETURN"),
-    ];
-    if policy == "isolated" {
-        rules.push(format!("-A CNI-ISOLATION-STAGE-1 -i br0 -o br0 {own} -j DROP"));
-    }
-    rules
+/// The IPAM plugin with a range set for each subnet.
+fn host_local(subnets: &[DrawnSubnet], routes: &[&str]) -> Value {
+    let ranges: Value = subnets.iter().map(|(subnet, _)| json!([{"subnet": subnet}])).collect();
+    let routes: Value = routes.iter().map(|dst| json!({"dst": dst})).collect();
+    json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"})
 }

@@ -10,6 +10,8 @@ mod rules;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub use lines::differences;
 
@@ -26,6 +28,25 @@ pub struct State {
 /// The plugins' notes of handles of rules: which there are depends on what was listed last.
 const HANDLES: &str = "/run/cni/.cni-plugins-rs/handles";
 
+/// The time limit for the kernel, which deletes links after their namespace has ended.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long it is left alone between two looks.
+pub const PAUSE: Duration = Duration::from_millis(20);
+
+/// Lines of the state that differ between any two calls: where host-local looks next, the handles of rules, locks, when
+/// `repair` ran last, the folder of the runtime's cache, and the marks of refused ADDs, which stay while something has the name.
+const CHANGING: [&str; 8] = [
+    "/refused",
+    "/var/lib/cni/results 40755",
+    "/.cni-plugins-rs/repaired ",
+    ".lock 100600 \"\"",
+    "/last_reserved_ip.",
+    "handles: ",
+    "/.cni-plugins-rs/stamp ",
+    "/.cni-plugins-rs/index",
+];
+
 impl State {
     /// Takes a snapshot of the host and of the given containers.
     ///
@@ -34,8 +55,7 @@ impl State {
     pub fn capture(sandbox: &Sandbox, containers: &[&Namespace]) -> Self {
         let mut sections = BTreeMap::new();
         for namespace in [sandbox.host()].into_iter().chain(containers.iter().copied()) {
-            sections.extend(network_sections(namespace));
-            sections.insert(format!("{} settings", namespace.name()), settings::read(namespace));
+            sections.extend(of_namespace(namespace));
         }
         sections.extend(rules::read(sandbox));
         let (handles, files) = files::read().into_iter().partition(|line| line.contains(HANDLES));
@@ -44,13 +64,12 @@ impl State {
         Self { sections }
     }
 
-    /// Adds table `nat` of a namespace's own packet filter.
-    #[must_use]
-    pub fn with_nat_of(mut self, namespace: &Namespace) -> Self {
-        let rules = namespace.sh("iptables --wait -t nat -S");
-        let section = format!("{} iptables nat", namespace.name());
-        self.sections.insert(section, rules.lines().map(str::to_owned).collect());
-        self
+    /// Takes a snapshot of a namespace alone: links, addresses, routes and settings.
+    ///
+    /// # Panics
+    /// When something cannot be read.
+    pub fn of_namespace(namespace: &Namespace) -> Self {
+        Self { sections: of_namespace(namespace).into() }
     }
 
     /// Takes a snapshot of the host, without containers.
@@ -80,6 +99,37 @@ impl State {
             self.sections.iter().flat_map(|(name, lines)| lines.iter().map(move |line| format!("{name}: {line}")));
         named.collect()
     }
+
+    /// Returns the lines without what differs between any two calls, and belongs to no container.
+    pub fn lasting(&self) -> Vec<String> {
+        let mut lines = self.lines();
+        let is_own_folder = |line: &str| line.contains("/.cni-plugins-rs") && line.ends_with(" 40700");
+        lines.retain(|line| !CHANGING.iter().any(|part| line.contains(part)) && !is_own_folder(line));
+        // An index of leases that was made anew has them in another order.
+        for line in lines.iter_mut().filter(|line| line.contains("#host-local leases")) {
+            let mut leases: Vec<&str> = line.split("\\n").collect();
+            leases.sort_unstable();
+            *line = leases.join("\\n");
+        }
+        lines
+    }
+}
+
+/// Waits until there are no differences.
+///
+/// # Panics
+/// With those that stay.
+#[track_caller]
+pub fn await_none(differences: impl Fn() -> Vec<String>) {
+    let started = Instant::now();
+    loop {
+        let left = differences();
+        if left.is_empty() {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "this is left (+), or missing (-):\n{}", left.join("\n"));
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Returns what changed, as `- line` and `+ line`; nothing when the snapshots are equal.
@@ -97,8 +147,8 @@ pub fn assert_same(before: &State, after: &State) {
     assert!(changes.is_empty(), "the state changed:\n{}", changes.join("\n"));
 }
 
-fn network_sections(namespace: &Namespace) -> [(String, Vec<String>); 3] {
-    let Network { mut links, addresses, routes, other_routes } = Network::observe(namespace);
+fn of_namespace(namespace: &Namespace) -> [(String, Vec<String>); 4] {
+    let Network { mut links, addresses, routes, other_routes, rules } = Network::observe(namespace);
     links.sort_by(|a, b| a.name.cmp(&b.name));
     let addresses = addresses.iter().filter(|address| !address.is_link_local());
     let routes = routes.iter().chain(&other_routes).filter(|route| !route.destination.starts_with("fe80:"));
@@ -106,6 +156,7 @@ fn network_sections(namespace: &Namespace) -> [(String, Vec<String>); 3] {
     [
         (format!("{name} links"), links.iter().map(ToString::to_string).collect()),
         (format!("{name} addresses"), addresses.map(ToString::to_string).collect()),
-        (format!("{name} routes"), routes.map(ToString::to_string).collect()),
+        (format!("{name} routes"), routes.map(ToString::to_string).chain(rules).collect()),
+        (format!("{name} settings"), settings::read(namespace)),
     ]
 }

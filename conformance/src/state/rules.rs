@@ -3,7 +3,13 @@
 //! Tables `nat` and `filter` of both families are read by the sandbox's own flavour of iptables, which operators and
 //! Nomad use too; all other tables are read by `nft`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 
 use crate::sandbox::{Flavour, Sandbox};
 
@@ -16,19 +22,75 @@ const TABLES: [(&str, &str); 2] = [
     ("filter", "-P INPUT ACCEPT\n-P FORWARD ACCEPT\n-P OUTPUT ACCEPT\n"),
 ];
 
-pub(super) fn read(sandbox: &Sandbox) -> BTreeMap<String, Vec<String>> {
-    let ruleset = sandbox.sh("nft --stateless list ruleset");
-    let mut sections = BTreeMap::new();
-    for (program, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
-        for (table, policies) in TABLES {
-            // A table that nftables does not have needs no program to print it.
-            let is_missing = sandbox.flavour() == Flavour::Nft && !has_table(&ruleset, family, table);
-            let rules = if is_missing { policies.to_owned() } else { iptables(sandbox, program, table) };
-            sections.insert(format!("{program} {table}"), rules.lines().map(str::to_owned).collect());
+type Sections = BTreeMap<String, Vec<String>>;
+
+/// A namespace, and the number of its rule set.
+type Generation = (u64, u32);
+
+thread_local! {
+    /// What nftables had last. Starting programs is most of what a snapshot costs.
+    static LISTED: RefCell<Option<(Generation, String, Sections)>> = const { RefCell::new(None) };
+}
+
+pub(super) fn read(sandbox: &Sandbox) -> Sections {
+    let before = generation();
+    let known = LISTED.with_borrow(|listed| match listed {
+        Some((generation, ruleset, sections)) if *generation == before => Some((ruleset.clone(), sections.clone())),
+        Some(_) | None => None,
+    });
+    let is_nft = sandbox.flavour() == Flavour::Nft;
+    let (ruleset, mut sections) = match known {
+        Some(known) => known,
+        None => {
+            let ruleset = sandbox.sh("nft --stateless list ruleset");
+            let sections = if is_nft {
+                of_iptables(sandbox, |family, table| has_table(&ruleset, family, table))
+            } else {
+                Sections::new()
+            };
+            (ruleset, sections)
         }
+    };
+    // A look itself may change it: a program of iptables makes the tables that it lists.
+    LISTED.set((generation() == before).then(|| (before, ruleset.clone(), sections.clone())));
+    if !is_nft {
+        sections = of_iptables(sandbox, has_legacy_table);
     }
     sections.insert("nftables".to_owned(), nftables(&ruleset));
     sections
+}
+
+/// Tables `nat` and `filter`; one that is not there needs no program to print it.
+fn of_iptables(sandbox: &Sandbox, is_there: impl Fn(&str, &str) -> bool) -> Sections {
+    let mut sections = BTreeMap::new();
+    for (program, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
+        for (table, policies) in TABLES {
+            let rules = if is_there(family, table) { iptables(sandbox, program, table) } else { policies.to_owned() };
+            sections.insert(format!("{program} {table}"), rules.lines().map(str::to_owned).collect());
+        }
+    }
+    sections
+}
+
+/// The kernel makes a table of legacy iptables when a program first asks for it.
+fn has_legacy_table(family: &str, table: &str) -> bool {
+    let names = fs::read_to_string(format!("/proc/thread-self/net/{family}_tables_names")).unwrap_or_default();
+    names.lines().any(|name| name == table)
+}
+
+/// The number of this namespace's rule set, which grows with each change (`NFT_MSG_GETGEN` of `linux/netfilter/nf_tables.h`).
+fn generation() -> Generation {
+    let namespace = fs::metadata("/proc/thread-self/ns/net").expect("look at the namespace").ino();
+    let protocol = SockProtocol::NetlinkNetFilter;
+    let open = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).expect("open a socket");
+    // Length 20, type 0x0a10, NLM_F_REQUEST, number and sender 0; then any family, version 0, no table.
+    let question = [20, 0, 0, 0, 0x10, 0x0a, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    send(open.as_raw_fd(), &question, MsgFlags::empty()).expect("ask for the number of the rule set");
+    let mut answer = [0; 256];
+    let length = recv(open.as_raw_fd(), &mut answer, MsgFlags::empty()).expect("read the number of the rule set");
+    // The first attribute is NFTA_GEN_ID, in the order of the network.
+    let number = answer[..length].get(24..28).and_then(|bytes| bytes.try_into().ok()).expect("an answer with a number");
+    (namespace, u32::from_be_bytes(number))
 }
 
 fn has_table(ruleset: &str, family: &str, table: &str) -> bool {

@@ -33,20 +33,34 @@ pub fn ask_within(
     server: SocketAddr,
     time: Duration,
 ) -> io::Result<SocketAddr> {
+    Ok(ask_by(from, transport, server, 0, time)?.0)
+}
+
+/// Does the same with a port of the client, which only UDP can use again at once, and returns the name of the server's namespace too.
+pub fn ask_by(
+    from: &Namespace,
+    transport: Transport,
+    server: SocketAddr,
+    port: u16,
+    time: Duration,
+) -> io::Result<(SocketAddr, String)> {
     let started = Instant::now();
     let once = || match transport {
         Transport::Tcp => ask_tcp(server, time),
-        Transport::Udp => ask_udp(server, time),
+        Transport::Udp => ask_udp(server, port, time),
     };
+    // A process that another thread starts just now has the client's port for a moment longer.
+    let is_passing = |error: &io::Error| [ErrorKind::HostUnreachable, ErrorKind::AddrInUse].contains(&error.kind());
     let answer = from.run(|| {
         loop {
             match once() {
-                Err(error) if error.kind() == ErrorKind::HostUnreachable && started.elapsed() < time => sleep(RESEND),
+                Err(error) if is_passing(&error) && started.elapsed() < time => sleep(RESEND),
                 done => break done,
             }
         }
     })?;
-    answer.parse().map_err(|_| io::Error::new(ErrorKind::InvalidData, format!("{server} answered {answer:?}")))
+    let parts = answer.split_once(' ').and_then(|(seen, name)| Some((seen.parse().ok()?, name.to_owned())));
+    parts.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, format!("{server} answered {answer:?}")))
 }
 
 fn ask_tcp(server: SocketAddr, time: Duration) -> io::Result<String> {
@@ -57,12 +71,12 @@ fn ask_tcp(server: SocketAddr, time: Duration) -> io::Result<String> {
     Ok(answer)
 }
 
-fn ask_udp(server: SocketAddr, time: Duration) -> io::Result<String> {
+fn ask_udp(server: SocketAddr, port: u16, time: Duration) -> io::Result<String> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind((any, port))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(RESEND.min(time)))?;
     let started = Instant::now();

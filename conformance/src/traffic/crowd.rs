@@ -21,13 +21,6 @@ pub fn crowd(sandbox: &Sandbox, count: usize) {
         }
     };
     sandbox.host().run(send);
-    let tracked = tracked(sandbox);
+    let tracked: usize = sandbox.sysctl("net/netfilter/nf_conntrack_count").parse().expect("a number");
     assert!(tracked >= count, "the host tracks {tracked} connections and not {count}");
-}
-
-/// The number of connections that a host tracks.
-///
-/// # Panics If it cannot be read.
-pub fn tracked(sandbox: &Sandbox) -> usize {
-    sandbox.sysctl("net/netfilter/nf_conntrack_count").parse().expect("a number")
 }

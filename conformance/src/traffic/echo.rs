@@ -1,6 +1,6 @@
 //! Servers that return the address of their peer.
 //!
-//! The answer is the text of the peer's socket address. A server's socket belongs to its namespace, its thread does
+//! The answer is the text of the peer's socket address, and the name of the server's namespace. A server's socket belongs to its namespace, its thread does
 //! not.
 
 use std::io::{self, ErrorKind, Write};
@@ -34,19 +34,20 @@ impl Echo {
     pub fn start(namespace: &Namespace, transport: Transport, address: SocketAddr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let name = namespace.name().to_owned();
         let bound = |error: io::Error| -> ! { panic!("bind {transport} {address}: {error}") };
         let thread = match transport {
             Transport::Tcp => {
                 let listener =
                     patiently(|| namespace.run(|| TcpListener::bind(address))).unwrap_or_else(|error| bound(error));
                 listener.set_nonblocking(true).expect("make a listener non-blocking");
-                thread::spawn(move || serve_tcp(&listener, &stopped))
+                thread::spawn(move || serve_tcp(&listener, &name, &stopped))
             }
             Transport::Udp => {
                 let socket =
                     patiently(|| namespace.run(|| UdpSocket::bind(address))).unwrap_or_else(|error| bound(error));
                 socket.set_read_timeout(Some(TICK)).expect("set a read timeout");
-                thread::spawn(move || serve_udp(&socket, &stopped))
+                thread::spawn(move || serve_udp(&socket, &name, &stopped))
             }
         };
         Self { stop, thread: Some(thread) }
@@ -81,11 +82,11 @@ fn patiently<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-fn serve_tcp(listener: &TcpListener, stop: &AtomicBool) {
+fn serve_tcp(listener: &TcpListener, name: &str, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             // A client that has gone away is not the server's business.
-            Ok((mut stream, peer)) => drop(stream.write_all(text(peer).as_bytes())),
+            Ok((mut stream, peer)) => drop(stream.write_all(text(peer, name).as_bytes())),
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
             Err(error) => panic!("accept: {error}"),
         }
@@ -96,12 +97,12 @@ fn serve_tcp(listener: &TcpListener, stop: &AtomicBool) {
 /// continues (signal(7)).
 const UNIMPORTANT: [ErrorKind; 3] = [ErrorKind::WouldBlock, ErrorKind::ConnectionRefused, ErrorKind::Interrupted];
 
-fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {
+fn serve_udp(socket: &UdpSocket, name: &str, stop: &AtomicBool) {
     let mut buffer = [0; 64];
     while !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut buffer) {
             // The answer may be refused by the peer's kernel: the client notices.
-            Ok((_, peer)) => drop(socket.send_to(text(peer).as_bytes(), peer)),
+            Ok((_, peer)) => drop(socket.send_to(text(peer, name).as_bytes(), peer)),
             Err(error) if UNIMPORTANT.contains(&error.kind()) => {}
             Err(error) => panic!("receive: {error}"),
         }
@@ -109,6 +110,6 @@ fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {
 }
 
 /// Writes an IPv4 peer of a dual-stack socket as IPv4.
-fn text(peer: SocketAddr) -> String {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
+fn text(peer: SocketAddr, name: &str) -> String {
+    format!("{} {name}", SocketAddr::new(peer.ip().to_canonical(), peer.port()))
 }

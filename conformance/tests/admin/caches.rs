@@ -6,7 +6,6 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni_conformance::cases::for_each;
-use cni_conformance::flannel::{lease, write_lease};
 use cni_conformance::{CniTool, Outcome, Sandbox, script};
 use serde_json::{Value, json};
 
@@ -187,29 +186,6 @@ fn gc_of_one_cache_leaves_what_is_in_another() {
     assert_eq!((named.stdout(), state(&sandbox)), ("nothing is left over\n", before));
     assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
     assert_eq!(leftovers(&sandbox, OWN_LEASES), (false, false));
-}
-
-#[test]
-fn gc_removes_flannels_state_and_what_its_delegate_has_made() {
-    let sandbox = host();
-    write_lease(&lease("10.77.0.0/16", "10.77.0.1/24", 1450).replace("IPMASQ=true", "IPMASQ=false"));
-    forget(&sandbox, &json!({"cniVersion": "1.0.0", "name": "lost", "plugins": [{"type": "flannel"}]}));
-    assert_eq!(leftovers(&sandbox, "/var/lib/cni/networks"), (true, true));
-    assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
-    assert_eq!(leftovers(&sandbox, "/var/lib/cni/networks"), (false, false));
-    assert_eq!(fs::read_dir("/var/lib/cni/flannel").map_or(0, Iterator::count), 0);
-}
-
-#[test]
-fn advice_names_the_cache_that_was_named() {
-    let sandbox = host();
-    PublishedContainer::add(&sandbox, "first", 8080);
-    move_cache(ELSEWHERE);
-    sandbox.sh("nft flush ruleset");
-    let cure = format!("-> cni-plugins repair --cache-dir {ELSEWHERE} --network nomad\n");
-    assert_says(&tool(&sandbox, &["doctor", "first", "--cache-dir", ELSEWHERE]), FOUND, &[&cure]);
-    let helps = format!("cni-plugins repair --cache-dir {ELSEWHERE} restores");
-    assert_says(&tool(&sandbox, &["trace", "8080", "--probe", "--cache-dir", ELSEWHERE]), FOUND, &[&helps]);
 }
 
 /// Calico replaces the word by the subnet of the host.

@@ -138,11 +138,11 @@ fn uninstall_restores_the_former_files_and_touches_nothing_else() {
     assert_runs(&folder, "bridge");
     assert_runs(&folder, "ptp");
     install(&[], &folder);
+    let mut own = Command::new(folder.join("cni-plugins"));
     let report = run(
         {
-            let mut command = Command::new(folder.join("cni-plugins"));
-            command.arg("uninstall").arg(&folder);
-            command
+            own.arg("uninstall").arg(&folder);
+            own
         },
         b"",
         LIMIT,
@@ -156,7 +156,8 @@ fn uninstall_restores_the_former_files_and_touches_nothing_else() {
 #[test]
 fn a_selection_leaves_other_names_alone() {
     let folder = folder_of_others("only");
-    install(&["--only", "dummy,tap"], &folder);
+    let report = install(&["--only", "tap,dummy,tap"], &folder);
+    assert!(report.contains(", under 3 names\n"), "{report}");
     assert_eq!(names(&folder), ["bridge", "calico", "cni-plugins", "dummy", "ptp", "tap"].map(str::to_owned).into());
     assert_eq!(fs::read_to_string(folder.join("bridge")).expect("read"), OTHER);
     let refused = run_with(&[], &["install", "--only", "dummy,calico"], &folder);
@@ -187,10 +188,14 @@ fn another_release_is_ours_and_not_kept() {
     fs::create_dir(&folder).expect("create a folder");
     older_release(&folder);
     let report = install(&["--only", "bridge"], &folder);
-    assert!(report.contains("\n  in place of cni-plugins 9."), "{report}");
+    assert!(report.contains("\n  in place of cni-plugins 9.") && report.contains("\n  or, to release 9."), "{report}");
     assert_eq!(names(&folder), ["bridge", "cni-plugins"].map(str::to_owned).into());
     older_release(&folder);
-    uninstall(&[], &folder);
+    let report = uninstall(&[], &folder);
+    assert!(
+        report.starts_with("cni-plugins removed from ") && report.ends_with("\n  removed: bridge cni-plugins\n"),
+        "{report}"
+    );
     assert_eq!(names(&folder), BTreeSet::new());
 }
 

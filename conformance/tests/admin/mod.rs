@@ -4,11 +4,11 @@
 //! kind.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
+use cni_conformance::child::Running;
+use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Invocation, Nomad, Outcome, Sandbox, State, Verb, binaries};
 use serde_json::{Value, json};
 
@@ -17,14 +17,12 @@ mod check;
 mod doctor;
 mod gc;
 mod install;
-mod list;
 mod metrics;
 mod of_reference;
 mod one_container;
 mod pages;
 mod repair;
 mod safety;
-mod terminal;
 mod trace;
 mod unlocked;
 
@@ -67,29 +65,9 @@ impl<'s> PublishedContainer<'s> {
     }
 }
 
-/// A process in a container's namespace.
-struct ContainerProcess(Child);
-
-impl ContainerProcess {
-    fn of(container: &Container) -> Self {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", container.path())).args(["sleep", "60"]);
-        let child = command.spawn().expect("start a process");
-        let namespace = |path: &str| fs::metadata(path).map(|metadata| metadata.ino());
-        let (own, inside) = (format!("/proc/{}/ns/net", child.id()), namespace(container.path()).expect("a namespace"));
-        let started = Instant::now();
-        while namespace(&own).ok() != Some(inside) {
-            assert!(started.elapsed() < Duration::from_secs(60), "the process does not enter {}", container.path());
-        }
-        Self(child)
-    }
-}
-
-impl Drop for ContainerProcess {
-    fn drop(&mut self) {
-        self.0.kill().expect("end the process");
-        self.0.wait().expect("the process ends");
-    }
+/// Starts a process in a container's namespace.
+fn process_in(container: &Container) -> Running {
+    container.run(|| Running(Command::new("sleep").arg("60").spawn().expect("start a process")))
 }
 
 /// A host that has had containers, so that what they share is there.
@@ -122,21 +100,20 @@ fn forgotten(sandbox: &Sandbox, name: &str, port: u16) -> String {
     id
 }
 
-/// Writes a lease as the reference does, of some time ago.
-fn lease(sandbox: &Sandbox, address: &str, container: &str, age: &str) {
-    let file = Path::new(LEASES).join(address);
-    fs::write(&file, format!("{container}\r\neth0")).expect("write a lease");
-    sandbox.exec(&["touch", "--date", &format!("{age} ago"), file.to_str().expect("text")]).expect_success();
+/// Changes the only file of the cache.
+fn change_entry(change: impl FnOnce(&mut Value)) {
+    let [file] = &cache()[..] else { panic!("one attachment has one file") };
+    let mut entry: Value = serde_json::from_slice(&fs::read(file).expect("read the cache")).expect("JSON");
+    change(&mut entry);
+    fs::write(file, entry.to_string()).expect("write the cache");
 }
 
 /// Ends a namespace, and waits until the kernel has found the time to remove the interface.
 fn lose(sandbox: &Sandbox, name: &str) {
     let links = || sandbox.sh("ip -brief link show type veth").lines().count();
-    let (before, started) = (links(), Instant::now());
+    let before = links();
     sandbox.sh(&format!("ip netns del {name}"));
-    while links() == before {
-        assert!(started.elapsed() < Duration::from_secs(60), "the interface of {name} stays");
-    }
+    wait_until("the kernel deletes the interface", || links() != before);
 }
 
 /// What is on the host, without what a look at leases may leave beside them.

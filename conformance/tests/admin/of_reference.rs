@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cni_conformance::wait::wait_until;
-use cni_conformance::{Network, Sandbox, binaries, reference};
+use cni_conformance::{Network, Sandbox, binaries, leases, reference};
 
-use crate::admin::{ContainerProcess, FOUND, LEASES, PublishedContainer, cache, host, lose, tool};
+use crate::admin::{FOUND, LEASES, PublishedContainer, cache, host, lose, process_in, tool};
 
 const ADDRESS: &str = "172.26.64.2";
 
@@ -92,7 +92,7 @@ fn del_without_a_namespace_removes_the_rules_of_a_container_of_the_reference_tha
     let Some(debian) = debian("DEL of a container of the reference that has lost its name") else { return };
     let sandbox = host();
     let lost = PublishedContainer::add_by(&debian, &sandbox, "lost", 8081);
-    let _inhabitant = ContainerProcess::of(&lost.container);
+    let _inhabitant = process_in(&lost.container);
     sandbox.sh("ip netns del lost");
     lost.tool.binaries(&binaries::under_test()).del(&lost.container).expect_success();
     assert_eq!(rules(&sandbox), [""; 0]);
@@ -233,11 +233,7 @@ fn gc_leaves_the_rules_of_one_whose_bridge_is_ours_and_whose_firewall_is_the_ref
 }
 
 fn leases() -> Vec<String> {
-    let found = fs::read_dir(LEASES).expect("leases").filter(is_lease);
-    let mut names: Vec<String> =
-        found.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect();
-    names.sort_unstable();
-    names
+    leases::of_network("/run/cni", "nomad")
 }
 
 /// The records of firewall and portmap, which a repair writes.
@@ -269,8 +265,4 @@ fn what_repair_has_recorded_goes_with_gc_after_the_del_of_the_reference() {
     assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
     stays.tool.binaries(&binaries::under_test()).check(&stays.container).expect_success();
     assert_eq!(leases().len(), 1);
-}
-
-fn is_lease(entry: &std::io::Result<fs::DirEntry>) -> bool {
-    entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("172."))
 }

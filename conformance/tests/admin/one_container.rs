@@ -1,20 +1,9 @@
-//! `doctor CONTAINER`: what one container has, where it is kept, and what is wrong with it.
-
-use std::fs;
-use std::path::Path;
+//! `doctor CONTAINER`: its rules, and what only CHECK finds. What it shows besides is in `conformance/cases/admin/list.case`.
 
 use cni_conformance::{CniTool, Sandbox};
 use serde_json::{Value, json};
 
-use crate::admin::{ContainerProcess, FOUND, PublishedContainer, cache, document, forgotten, host, lose, state, tool};
-
-/// The ID that the runtime has given to the container in a namespace.
-fn id(netns: &str) -> String {
-    let entries = cache().into_iter().map(|file| fs::read(file).expect("read the cache"));
-    let mut entries = entries.map(|entry| serde_json::from_slice::<Value>(&entry).expect("JSON"));
-    let entry = entries.find(|entry| entry["netns"] == netns).expect("its entry");
-    entry["containerId"].as_str().expect("an ID").to_owned()
-}
+use crate::admin::{FOUND, PublishedContainer, document, host, process_in, tool};
 
 fn texts(value: &Value) -> Vec<&str> {
     value.as_array().expect("a list").iter().map(|one| one.as_str().expect("a text")).collect()
@@ -28,45 +17,6 @@ fn findings(sandbox: &Sandbox, name: &str, status: i32) -> Vec<[String; 3]> {
     let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
     let all = about["findings"].as_array().expect("findings").iter();
     all.map(|one| ["severity", "says", "cure"].map(|key| text(one, key))).collect()
-}
-
-#[test]
-fn a_whole_container_is_shown_with_all_that_it_has() {
-    let sandbox = host();
-    let _attached =
-        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
-    let id = id("/run/netns/second");
-    let before = state(&sandbox);
-    let (about, code) = document(&sandbox, &["doctor", &id]);
-    assert_eq!((code, &about["container"]), (Some(0), &json!(id)), "{about:#}");
-    let one = &about["attachments"][0];
-    for (key, value) in [
-        ("network", json!("nomad")),
-        ("ifname", json!("eth0")),
-        ("state", json!("whole")),
-        ("netns", json!("/run/netns/second")),
-        ("namespace", json!("alive")),
-        ("addresses", json!(["172.26.64.3"])),
-        ("ports", json!(["8081->80/tcp"])),
-        ("plugins", json!(["loopback", "bridge", "firewall", "portmap"])),
-        ("leases", json!(["/var/run/cni/nomad/172.26.64.3"])),
-        ("cache", json!(format!("/var/lib/cni/results/nomad-{id}-eth0"))),
-    ] {
-        assert_eq!(one[key], value, "{key}: {about:#}");
-    }
-    let interfaces = texts(&one["hostInterfaces"]);
-    assert!(interfaces.contains(&"nomad") && interfaces.len() == 2, "{interfaces:?}");
-    let records = texts(&about["records"]);
-    assert!(records.iter().any(|path| path.contains("/attachments/")), "{records:?}");
-    assert!(records.iter().all(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(&id))), "{records:?}");
-    assert_eq!(about["findings"][0]["says"], "nothing is wrong with it");
-    assert_eq!(before, state(&sandbox), "it changes nothing");
-
-    let said = tool(&sandbox, &["doctor", &id]);
-    said.expect_success();
-    for line in ["namespace    /run/netns/second (alive)", "leases       /var/run/cni/nomad/172.26.64.3"] {
-        assert!(said.stdout().lines().any(|one| one == line), "{line}: {said}");
-    }
 }
 
 /// The rules that it names are those that iptables has.
@@ -95,46 +45,6 @@ fn every_rule_that_is_named_is_there() {
     assert_eq!(chains.len(), 2, "masquerade and ports: {chains:?}");
 }
 
-#[test]
-fn a_container_is_named_by_its_id_its_beginning_or_its_namespace() {
-    let sandbox = host();
-    let _attached =
-        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
-    let [first, second] = ["first", "second"].map(|name| id(&format!("/run/netns/{name}")));
-    let shared = first.chars().zip(second.chars()).take_while(|(one, other)| one == other).count();
-    for word in [&second, &second[..=shared], "second", "/run/netns/second", "/var/run/netns/second"] {
-        let (about, code) = document(&sandbox, &["doctor", word]);
-        assert_eq!((&about["container"], code), (&json!(second), Some(0)), "{word}: {about:#}");
-    }
-    let mut both = [first.as_str(), &second];
-    both.sort_unstable();
-    let ambiguous =
-        format!("{:?} means 2 containers: {}, {}; write more of the ID", &first[..shared], both[0], both[1]);
-    let unknown = "no container has the ID or namespace \"third\"; cni-plugins list --full shows all".to_owned();
-    for (word, says) in [(&first[..shared], ambiguous), ("third", unknown)] {
-        let refused = tool(&sandbox, &["doctor", word]);
-        assert_eq!((refused.code(), refused.stdout()), (Some(1), ""), "{refused}");
-        assert_eq!(refused.stderr(), format!("cni-plugins doctor: {says}\n"));
-    }
-    for words in [&["doctor", "first", "--config-dir", "/etc"][..], &["doctor", "--network", "nomad"], &["doctor", ""]]
-    {
-        assert_eq!(tool(&sandbox, words).code(), Some(2), "{words:?}");
-    }
-}
-
-#[test]
-fn what_is_missing_is_named_with_the_command_that_helps() {
-    let sandbox = host();
-    let _attached = PublishedContainer::add(&sandbox, "first", 8080);
-    sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
-    let found = findings(&sandbox, "first", FOUND);
-    let [[severity, says, cure]] = &found[..] else { panic!("one finding: {found:?}") };
-    assert_eq!((severity.as_str(), cure.as_str()), ("problem", "cni-plugins repair --network nomad"));
-    assert!(says.starts_with("eth0 in network nomad: a rule of portmap is missing: iptables -t nat -A CNI-"), "{says}");
-    tool(&sandbox, &["repair", "--network", "nomad"]).expect_success();
-    assert_eq!(findings(&sandbox, "first", 0)[0][1], "nothing is wrong with it");
-}
-
 /// No repair brings back an address: CHECK of the plugin says that it is gone.
 #[test]
 fn what_only_an_add_makes_is_found_by_check() {
@@ -151,27 +61,6 @@ fn what_only_an_add_makes_is_found_by_check() {
     );
 }
 
-#[test]
-fn a_container_that_has_ended_is_shown_with_what_is_left_of_it() {
-    let sandbox = host();
-    let _attached =
-        [("first", 8080), ("second", 8081)].map(|(name, port)| PublishedContainer::add(&sandbox, name, port));
-    let dead = id("/run/netns/second");
-    lose(&sandbox, "second");
-    let found = findings(&sandbox, &dead, FOUND);
-    assert_eq!(found[0][2], "cni-plugins gc --remove --network nomad", "{found:?}");
-    let ghost = forgotten(&sandbox, "ghost", 8082);
-    let (about, code) = document(&sandbox, &["doctor", &ghost]);
-    assert_eq!(code, Some(FOUND), "{about:#}");
-    let one = &about["attachments"][0];
-    assert_eq!((&one["cache"], &one["state"]), (&Value::Null, &json!("left over")), "{about:#}");
-    let [lease] = &texts(&one["leases"])[..] else { panic!("one lease: {about:#}") };
-    assert!(Path::new(lease).exists(), "{lease}");
-    assert_eq!(about["findings"][0]["cure"], "cni-plugins gc --remove --network nomad");
-    tool(&sandbox, &["gc", "--remove", "--network", "nomad"]).expect_success();
-    assert_eq!(tool(&sandbox, &["doctor", &ghost]).code(), Some(1));
-}
-
 /// Without a process nobody has had the time to set it up.
 #[test]
 fn a_running_container_whose_lo_is_down_is_named() {
@@ -182,7 +71,7 @@ fn a_running_container_whose_lo_is_down_is_named() {
     cnitool.add(&container).expect_success();
     let says = |words: &[&str]| tool(&sandbox, &[&["doctor"], words].concat()).stdout().contains("lo is down");
     assert!(!says(&[]) && !says(&["first"]), "without a process");
-    let _process = ContainerProcess::of(&container);
+    let _process = process_in(&container);
     let found = findings(&sandbox, "first", 0);
     let [[severity, text, cure]] = &found[..] else { panic!("{found:?}") };
     assert_eq!(severity, "note");

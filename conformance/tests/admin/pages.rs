@@ -52,17 +52,14 @@ fn every_verb_has_a_page_and_is_listed() {
 fn a_wrong_command_line_is_named() {
     let sandbox = Sandbox::new();
     for (words, problem) in [
-        (&["nope"][..], "unrecognized subcommand 'nope'"),
-        (&["lits"], "unrecognized subcommand 'lits'\n\n  tip: a similar subcommand exists: 'list'"),
+        (&["lits"][..], "unrecognized subcommand 'lits'\n\n  tip: a similar subcommand exists: 'list'"),
         (&["list", "--nope"], "unexpected argument '--nope' found"),
-        (&["list", "--json=yes"], "unexpected value 'yes' for '--json' found"),
-        (&["gc", "--network"], "a value is required for '--network <NAME>'"),
         (&["gc", "--network="], "a value is required for '--network <NAME>'"),
         (&["gc", "--network", "a", "--network", "b"], "the argument '--network <NAME>' cannot be used multiple times"),
-        (&["completion"], "the following required arguments were not provided:\n  <SHELL>"),
         (&["completion", "tcsh"], "invalid value 'tcsh' for '<SHELL>'\n  [possible values: bash, zsh, fish]"),
         (&["manual", "nope"], "there is no verb \"nope\""),
-        (&["version", "now"], "unexpected argument 'now' found"),
+        (&["trace", "0"], "0 is not a port"),
+        (&["trace", "8080", "--seconds", "0"], "invalid value '0' for '--seconds <N>'"),
     ] {
         let refused = tool(&sandbox, words);
         assert_eq!((refused.code(), refused.stdout()), (Some(2), ""), "{refused}");

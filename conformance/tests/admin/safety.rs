@@ -2,27 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use cni_conformance::child::Running;
 use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
-use crate::admin::{ContainerProcess, FOUND, PublishedContainer, cache, forgotten, host, lose, tool};
+use crate::admin::{FOUND, PublishedContainer, cache, forgotten, host, lose, process_in, tool};
 
 pub const OTHERS: &str = "/run/others";
-
-/// A process that ends with the test.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().expect("end the process");
-        self.0.wait().expect("the process ends");
-    }
-}
 
 /// Nomad's network with a plugin of others behind it, whose DEL writes `/run/called` and then waits for `/run/go`.
 pub struct SlowNetwork {
@@ -60,10 +51,16 @@ pub fn interfaces(container: &Container) -> Vec<String> {
     Network::observe(container).links.into_iter().map(|link| link.name).collect()
 }
 
-pub fn start_removal() -> Running {
+/// Does something while gc waits for the plugin of others, which ends then, or when that has let it end.
+pub fn during_removal<T>(work: impl FnOnce() -> T) -> T {
     let mut command = Command::new(binaries::under_test().join("cni-plugins"));
     command.args(["gc", "--remove", "--plugin-dir", OTHERS]).stdout(Stdio::null());
-    Running(command.spawn().expect("start gc"))
+    let mut gc = Running(command.spawn().expect("start gc"));
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    let done = work();
+    fs::write("/run/go", "").expect("let the plugin end");
+    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    done
 }
 
 /// H1: gc is busy with another one when the runtime adds the container again.
@@ -74,11 +71,7 @@ fn a_container_that_is_added_while_gc_works_on_others_stays() {
     slow.tool(&sandbox).add(&sandbox.container("busy")).expect_success();
     lose(&sandbox, "busy");
     forgotten(&sandbox, "again", 8080);
-    let mut gc = start_removal();
-    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
-    let again = PublishedContainer::add(&sandbox, "again", 8080);
-    fs::write("/run/go", "").expect("let the plugin end");
-    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    let again = during_removal(|| PublishedContainer::add(&sandbox, "again", 8080));
     again.tool.check(&again.container).expect_success();
     assert_eq!(interfaces(&again.container), ["lo", "eth0"]);
     assert_eq!(cache().len(), 1, "the busy one's entry is removed, and the new one's stays");
@@ -91,18 +84,16 @@ fn a_container_that_is_added_while_gc_deletes_it_stays() {
     let slow = SlowNetwork::new(&sandbox);
     slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
     lose(&sandbox, "again");
-    let mut gc = start_removal();
-    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
     let again = sandbox.container("again");
     let add = slow.tool(&sandbox).prepare("add", again.path());
-    let added = thread::scope(|scope| {
-        let adding = scope.spawn(|| add.run());
-        wait_until("ADD waits for gc, or has ended", || adding.is_finished() || is_adding());
-        fs::write("/run/go", "").expect("let the plugin end");
-        adding.join().expect("ADD ends")
+    thread::scope(|scope| {
+        let adding = during_removal(|| {
+            let adding = scope.spawn(|| add.run());
+            wait_until("ADD waits for gc, or has ended", || adding.is_finished() || is_adding());
+            adding
+        });
+        adding.join().expect("ADD ends").expect_success();
     });
-    added.expect_success();
-    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
     assert_eq!(interfaces(&again), ["lo", "eth0"]);
     assert_eq!(cache().len(), 1, "the entry is the new one's");
 }
@@ -122,11 +113,7 @@ fn a_dead_container_that_comes_into_the_cache_while_gc_works_is_left_to_the_next
     fs::remove_file(&file).expect("remove the entry");
     lose(&sandbox, late.container.name());
     sandbox.sh("find /run/cni/nomad -type f -exec touch --date yesterday {} +");
-    let mut gc = start_removal();
-    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
-    fs::write(&file, entry).expect("write the entry, as the runtime does after ADD");
-    fs::write("/run/go", "").expect("let the plugin end");
-    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    during_removal(|| fs::write(&file, entry).expect("write the entry, as the runtime does after ADD"));
     assert_eq!(cache(), [file], "the busy one's entry is removed");
     let next = remove(&sandbox);
     next.expect_success();
@@ -176,7 +163,7 @@ fn an_address_that_another_has_as_well_decides_nothing() {
     let (one, other) = (CniTool::new(&sandbox, &network("one")), CniTool::new(&sandbox, &network("other")));
     let lost = sandbox.container("lost");
     one.add(&lost).expect_success();
-    let inhabitant = ContainerProcess::of(&lost);
+    let inhabitant = process_in(&lost);
     let neighbour = sandbox.container("neighbour");
     other.add(&neighbour).expect_success();
     sandbox.sh("ip netns del lost");
@@ -229,7 +216,7 @@ fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
 fn without_the_right_over_processes_the_living_stay_and_the_dead_go() {
     let sandbox = host();
     let attached = PublishedContainer::add(&sandbox, "first", 8080);
-    let inhabitant = ContainerProcess::of(&attached.container);
+    let inhabitant = process_in(&attached.container);
     sandbox.sh("ip netns del first");
     PublishedContainer::add(&sandbox, "second", 8081);
     lose(&sandbox, "second");
@@ -261,66 +248,6 @@ fn a_namespace_that_changes_without_end_keeps_nothing_that_is_dead() {
     let removed = remove(&sandbox);
     removed.expect_success();
     assert!(removed.stdout().ends_with("eth0: removed (its namespace is gone; 172.26.64.3)\n"), "{removed}");
-    neighbour.tool.check(&neighbour.container).expect_success();
-}
-
-/// Changes the only file of the cache.
-fn change(change: impl FnOnce(&mut Value)) {
-    let [file] = &cache()[..] else { panic!("one attachment has one file") };
-    let mut entry: Value = serde_json::from_slice(&fs::read(file).expect("read the cache")).expect("JSON");
-    change(&mut entry);
-    fs::write(file, entry.to_string()).expect("write the cache");
-}
-
-/// The same for the network configuration in it.
-fn change_list(sandbox: &Sandbox, deed: impl FnOnce(&mut Value)) {
-    change(|entry| {
-        let config = entry["config"].as_str().expect("a configuration").to_owned();
-        fs::write("/run/config.base64", config).expect("write a file");
-        let mut list = serde_json::from_str(&sandbox.sh("base64 -d /run/config.base64")).expect("JSON");
-        deed(&mut list);
-        fs::write("/run/config.json", list.to_string()).expect("write a file");
-        entry["config"] = sandbox.sh("base64 -w0 /run/config.json").trim().into();
-    });
-}
-
-/// S4: a user who can write a file of the cache must not choose a program.
-#[test]
-fn no_plugin_is_run_by_a_path() {
-    for kind in ["/run/evil", "../../run/evil", "..", ""] {
-        let sandbox = host();
-        script::install(Path::new("/run/evil"), "touch /run/was-run\n");
-        PublishedContainer::add(&sandbox, "goes", 8080);
-        change_list(&sandbox, |list| list["plugins"].as_array_mut().expect("plugins").push(json!({"type": kind})));
-        lose(&sandbox, "goes");
-        let failed = tool(&sandbox, &["gc", "--remove"]);
-        assert_eq!(failed.code(), Some(1), "{failed}");
-        assert!(failed.stdout().contains(&format!("{kind:?} is not the name of a plugin, and is not run")), "{failed}");
-        assert!(!Path::new("/run/was-run").exists(), "{kind}");
-    }
-}
-
-/// S11: plugins of others do not know our records, and leave them.
-#[test]
-fn records_that_another_del_has_left_go() {
-    let sandbox = host();
-    let neighbour = PublishedContainer::add(&sandbox, "stays", 8079);
-    let records = || sandbox.sh("find /run/cni/.cni-plugins-rs -mindepth 2 -type f").lines().count();
-    let (kept, known) = (records(), cache());
-    PublishedContainer::add(&sandbox, "goes", 8080);
-    assert!(records() > kept, "the plugins have recorded what they made");
-    lose(&sandbox, "goes");
-    let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");
-    fs::remove_file(file).expect("the runtime forgets it");
-    sandbox.sh("rm /run/cni/nomad/172.26.64.3");
-    let found = tool(&sandbox, &["gc"]);
-    assert_eq!(found.code(), Some(FOUND), "{found}");
-    let words = "eth0: left over (not in the cache, and its namespace is gone)\n";
-    assert!(found.stdout().ends_with(words), "{found}");
-    tool(&sandbox, &["gc", "--remove"]).expect_success();
-    assert_eq!(records(), kept, "{}", sandbox.sh("find /run/cni/.cni-plugins-rs"));
-    let rules = sandbox.sh("iptables -S") + &sandbox.sh("iptables -t nat -S");
-    assert!(!rules.contains("172.26.64.3"), "{rules}");
     neighbour.tool.check(&neighbour.container).expect_success();
 }
 

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use cni_conformance::child::Running;
 use cni_conformance::wait::wait_until;
 use cni_conformance::{Outcome, script};
 use serde_json::{Value, json};
 
-use crate::admin::safety::{OTHERS, Running, SlowNetwork, interfaces, remove, start_removal};
-use crate::admin::{ContainerProcess, PublishedContainer, cache, forgotten, host, lose, tool};
+use crate::admin::safety::{OTHERS, SlowNetwork, during_removal, interfaces, remove};
+use crate::admin::{PublishedContainer, cache, forgotten, host, lose, process_in, tool};
 
 /// An IPAM plugin of others, whose ADD writes `/run/adding` and then waits for `/run/ipam-go`.
 fn install_slow_ipam(slow: &mut SlowNetwork) {
@@ -38,22 +39,19 @@ fn a_container_that_is_being_added_without_the_lock_stays() {
     slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
     lose(&sandbox, "again");
     ["/run/ipam-go", "/run/adding"].iter().for_each(|file| fs::remove_file(file).expect("remove a file"));
-    let mut gc = start_removal();
-    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
     let again = sandbox.container("again");
     let add = slow.tool(&sandbox).prepare("add", again.path());
-    let added = thread::scope(|scope| {
-        let adding = scope.spawn(|| add.run());
-        wait_until("ADD asks for an address", || Path::new("/run/adding").exists());
-        fs::write("/run/go", "").expect("let the plugin end");
-        wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    thread::scope(|scope| {
+        let adding = during_removal(|| {
+            let adding = scope.spawn(|| add.run());
+            wait_until("ADD asks for an address", || Path::new("/run/adding").exists());
+            adding
+        });
         let is_released = Path::new("/run/released").exists();
         fs::write("/run/ipam-go", "").expect("let the IPAM plugin end");
-        let added = adding.join().expect("ADD ends");
+        adding.join().expect("ADD ends").expect_success();
         assert!(!is_released, "gc has released the address that is being given");
-        added
     });
-    added.expect_success();
     assert_eq!(interfaces(&again), ["lo", "eth0"]);
     assert_eq!(cache().len(), 1);
 }
@@ -72,13 +70,9 @@ fn a_removal_that_fails_does_not_replace_the_record_of_a_new_container() {
     }
     slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
     lose(&sandbox, "again");
-    let mut gc = start_removal();
-    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
     let again = sandbox.container("again");
-    slow.tool(&sandbox).add(&again).expect_success();
-    fs::write("/run/go", "").expect("let the plugin end");
-    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
-    let inhabitant = ContainerProcess::of(&again);
+    during_removal(|| slow.tool(&sandbox).add(&again).expect_success().clone());
+    let inhabitant = process_in(&again);
     sandbox.sh("ip netns del again");
     assert_eq!(remove(&sandbox).stdout(), "nothing is left over\n");
     let inside = sandbox.exec(&["nsenter", "-t", &inhabitant.0.id().to_string(), "-n", "ip", "-brief", "link"]);

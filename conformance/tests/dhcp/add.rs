@@ -4,7 +4,7 @@ use cni_conformance::Attachment;
 use cni_conformance::page;
 use serde_json::json;
 
-use crate::dhcp::setup::{FIRST, Lan, Server, list, newest};
+use crate::dhcp::setup::{Lan, Server, list, newest};
 
 const OPTIONS: [&str; 5] = [
     "--dhcp-option=3,10.1.2.1",
@@ -50,41 +50,19 @@ fn classless_routes_stand_for_all_when_they_are_asked_for() {
     lan.del(&attachment);
 }
 
-#[test]
-fn the_server_gets_the_name_that_the_runtime_gives() {
-    let provide = json!([{"option": "host-name", "value": "own", "fromArg": "NERDCTL_CNI_DHCP_HOSTNAME"}]);
-    let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({"provide": provide})));
-    let container = lan.sandbox.container("c1");
-    let args = "IgnoreUnknown=1;NERDCTL_CNI_DHCP_HOSTNAME=web";
-    let mut attachment = Attachment::new("c1", &container).args(args);
-    lan.runtime().add(&mut attachment).expect_success();
-    lan.await_log("client provides name: web", 1);
-    lan.del(&attachment);
-}
-
-#[test]
-fn every_version_answers_in_its_own_shape() {
-    for version in ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
-        let mut list = list(&json!({}));
-        list["cniVersion"] = json!(version);
-        let lan = Lan::new(Server::Dnsmasq(&OPTIONS), list);
-        let (_container, attachment) = lan.add("c1");
-        let result = attachment.result.as_ref().expect("a result");
-        let address = if version < "0.3.0" { &result["ip4"]["ip"] } else { &result["ips"][0]["address"] };
-        assert_eq!(*address, json!(format!("{FIRST}/24")), "{result}");
-        assert_eq!(result["dns"]["domain"], json!("example.org"), "{result}");
-        lan.del(&attachment);
-    }
-}
-
+/// The name is the one that the runtime gives.
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
     let mut list = page::example(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dhcp/README.md")));
     list["plugins"][0]["master"] = json!("up0");
     let lan = Lan::new(Server::Dnsmasq(&[]), list);
-    let (_container, attachment) = lan.add("c1");
-    lan.check(&attachment);
-    lan.await_log("client provides name: web", 1);
-    lan.del(&attachment);
-    lan.await_log("DHCPRELEASE", 1);
+    for (args, name) in [("", "web"), ("IgnoreUnknown=1;K8S_POD_NAME=other", "other")] {
+        let container = lan.sandbox.container(name);
+        let mut attachment = Attachment::new(name, &container).args(args);
+        lan.runtime().add(&mut attachment).expect_success();
+        lan.check(&attachment);
+        lan.await_log(&format!("client provides name: {name}"), 1);
+        lan.del(&attachment);
+    }
+    lan.await_log("DHCPRELEASE", 2);
 }

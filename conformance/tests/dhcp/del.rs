@@ -6,7 +6,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Loss, Network, Verb};
 use serde_json::json;
 
-use crate::dhcp::setup::{Lan, Server, list, newest, until};
+use crate::dhcp::setup::{Lan, Server, end, list, newest, until};
 
 #[test]
 fn del_forgets_the_lease_whatever_was_lost_and_comes_twice() {
@@ -35,7 +35,7 @@ fn del_needs_no_key_that_add_would_accept() {
 fn del_succeeds_without_the_daemon_and_the_lease_does_not_come_back() {
     let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
     let (container, attachment) = lan.add("c1");
-    lan.daemon.end("KILL");
+    end(&mut lan.daemon, "KILL");
     lan.del(&attachment);
     assert!(Network::observe(&container).link("eth0").is_none());
     assert!(lan.records().is_empty());
@@ -51,7 +51,7 @@ fn without_the_daemon_add_check_and_status_say_so() {
     let mut lan = Lan::new(Server::Dnsmasq(&[]), newest(list(&json!({}))));
     lan.runtime().status().expect_success();
     let (_container, attachment) = lan.add("c1");
-    lan.daemon.end("KILL");
+    end(&mut lan.daemon, "KILL");
     let says = "error dialing DHCP daemon: no daemon answers at /run/cni/dhcp.sock";
     let error = lan.runtime().status().expect_error("macvlan", 50, says);
     assert!(error.details.contains("start it by \"dhcp daemon\""), "{}", error.details);

@@ -7,7 +7,4 @@ mod del;
 mod injected;
 mod interfaces;
 mod lease;
-mod nomad;
-mod property;
-mod reference;
 mod setup;

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use cni_conformance::child::Running;
 use cni_conformance::keys::with;
 use cni_conformance::{Attachment, Chain, Container, Runtime, Sandbox, binaries};
 use serde_json::{Value, json};
@@ -34,31 +35,15 @@ pub fn newest(mut list: Value) -> Value {
     list
 }
 
-/// A program that ends with this value.
-pub struct Running(Child);
-
-impl Running {
-    pub fn start(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}")))
-    }
-
-    /// Sends it a signal, and waits for its end.
-    pub fn end(&mut self, signal: &str) -> Option<i32> {
-        Command::new("kill").args(["-s", signal, &self.0.id().to_string()]).status().expect("kill");
-        self.0.wait().expect("a child").code()
-    }
-
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
+/// Starts a program without input.
+pub fn start(command: &mut Command) -> Running {
+    Running(command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}")))
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// Sends a program a signal, and waits for its end.
+pub fn end(program: &mut Running, signal: &str) -> Option<i32> {
+    Command::new("kill").args(["-s", signal, &program.0.id().to_string()]).status().expect("kill");
+    program.0.wait().expect("a child").code()
 }
 
 pub struct Lan {
@@ -190,7 +175,7 @@ fn serve(server: Server<'_>) -> Running {
             command.args(["-lf", "/run/conformance/dhcpd.leases", "srv0"]).stderr(log);
         }
     }
-    let running = Running::start(&mut command);
+    let running = start(&mut command);
     let listens = || {
         let sockets = Command::new("ip").args(["netns", "exec", "server", "ss", "-Hlun", "sport = :67"]).output();
         !sockets.expect("ss is installed").stdout.is_empty()
@@ -206,7 +191,7 @@ fn daemon(flags: &[String]) -> Running {
 /// Starts a daemon by a command, and waits until it answers.
 #[track_caller]
 pub fn await_daemon(command: &mut Command) -> Running {
-    let running = Running::start(command);
+    let running = start(command);
     until(|| Path::new(SOCKET).exists() && answers(), || "the daemon".to_owned());
     running
 }

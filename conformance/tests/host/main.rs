@@ -1,31 +1,17 @@
 //! What concerns all plugins, or several of them together on one host.
 
 mod advisories;
+mod backend_host;
 mod backends;
 mod chain_reads;
-mod changed_keys;
-mod check;
-mod cnitool;
-mod del;
 mod differential;
-mod foreign;
-mod gc;
-mod harness;
-mod lost_namespace;
 mod moving;
 mod namespace;
-mod nomad;
-mod nomad_lists;
 mod parallel;
 mod processes;
+mod programs;
 mod property;
 mod protocol;
-mod recycled;
-mod renamed;
-mod rollback;
-mod rules;
-mod status;
 mod tampering;
-mod traffic;
 mod trust;
 mod vm;

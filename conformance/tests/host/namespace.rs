@@ -1,4 +1,4 @@
-//! A container's namespace is looked up once (C16 of `reference/defects.md`).
+//! A container's namespace is looked up once.
 
 use std::fs;
 use std::os::unix::fs::symlink;

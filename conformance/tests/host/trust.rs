@@ -1,12 +1,12 @@
 //! Only root can read the plugins' files below `/run`, whatever started the plugins, and root in a container cannot reach
 //! it. Containers also work on a host where nothing can be kept there.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_conformance::{Attachment, Invocation, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
+use cni_conformance::{Attachment, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
 use serde_json::Value;
 
 const STATE: &str = "/run/cni/.cni-plugins-rs";
@@ -51,6 +51,17 @@ impl TrustHost {
         }
     }
 
+    /// Calls the plugins in the order of DEL, which may fail, and looks at each.
+    fn call_all(&self, look: impl Fn(String, Duration)) {
+        for kind in ["portmap", "firewall", "bridge", "loopback"] {
+            for verb in [Verb::Check, Verb::Del, Verb::Add] {
+                let runtime = Runtime::new(&self.sandbox, list());
+                let call = runtime.invocation(verb, kind, &self.attachment, self.attachment.result.as_ref());
+                look(format!("{kind} {verb}"), call.run().elapsed());
+            }
+        }
+    }
+
     /// Requires that the container has left neither link nor rule.
     #[track_caller]
     fn assert_bare(&self) {
@@ -69,6 +80,10 @@ fn everything(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+fn files() -> Vec<PathBuf> {
+    everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect()
 }
 
 #[track_caller]
@@ -92,71 +107,8 @@ fn state_is_roots_alone_whatever_the_umask() {
     machine.call(Verb::Check, &careless);
     machine.call(Verb::Del, &careless);
     machine.assert_bare();
-    let left: Vec<PathBuf> = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect();
+    let left = files();
     assert!(left.iter().all(|path| path.extension().is_some_and(|word| word == "lock")), "{left:?}");
-}
-
-#[test]
-fn what_an_earlier_release_has_left_open_is_closed() {
-    let mut machine = TrustHost::new();
-    fs::create_dir_all(STATE).expect("made");
-    fs::set_permissions(STATE, Permissions::from_mode(0o777)).expect("opened to all");
-    machine.call(Verb::Add, &[]);
-    assert_private();
-    machine.call(Verb::Del, &[]);
-}
-
-/// The permissions of the folders protect the files.
-#[test]
-fn folders_that_were_opened_are_closed_by_the_next_add() {
-    let mut machine = TrustHost::new();
-    machine.call(Verb::Add, &[]);
-    for path in everything(Path::new(STATE)) {
-        let mode = if path.is_dir() { 0o777 } else { 0o666 };
-        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("opened to all");
-    }
-    let second = machine.sandbox.container("c2");
-    // What it uses is what the first one uses.
-    let mut attachment = Attachment::new("c2", &second).ports(&PortMapping::twins(8081, 80), Spelling::Go);
-    Runtime::new(&machine.sandbox, list()).add(&mut attachment).expect_success();
-    for folder in everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()) {
-        assert_eq!(fs::metadata(&folder).expect("there").mode(), 0o40700, "{}", folder.display());
-    }
-    machine.call(Verb::Del, &[]);
-}
-
-/// A folder of the plugins that is a link is not gone into, wherever it is.
-#[test]
-fn no_link_to_a_folder_is_followed() {
-    let mut machine = TrustHost::new();
-    machine.call(Verb::Add, &[]);
-    let folders = everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>();
-    assert!(folders.len() >= 3, "{folders:?}");
-    let (victim, aside) = ("/run/victim", "/run/aside");
-    for folder in folders {
-        if !folder.is_dir() {
-            // A DEL meanwhile has removed the last record in it.
-            machine.call(Verb::Del, &[]);
-            machine.call(Verb::Add, &[]);
-        }
-        fs::rename(&folder, aside).expect("put aside");
-        let copied = machine.sandbox.exec(&["cp", "-a", aside, victim]);
-        assert_eq!(copied.code, Some(0), "{}", copied.stderr);
-        symlink(victim, &folder).expect("linked");
-        let before = machine.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
-        for kind in ["portmap", "firewall", "bridge"] {
-            for verb in [Verb::Check, Verb::Del, Verb::Add] {
-                let runtime = Runtime::new(&machine.sandbox, list());
-                runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref()).run();
-            }
-        }
-        Invocation::new(&machine.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
-        let after = machine.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
-        assert_eq!(before, after, "{}", folder.display());
-        fs::remove_file(&folder).expect("unlinked");
-        fs::remove_dir_all(victim).expect("removed");
-        fs::rename(aside, &folder).expect("put back");
-    }
 }
 
 /// A pipe in the place of a file keeps nobody waiting: each call has its deadline.
@@ -166,19 +118,11 @@ fn no_pipe_is_waited_for() {
     machine.call(Verb::Add, &[]);
     let leases = ["last_reserved_ip.0", "172.26.64.2", ".cni-plugins-rs/stamp"];
     let leases = leases.map(|name| Path::new("/var/lib/cni/networks/nomad").join(name));
-    let records = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file());
-    for file in records.chain(leases) {
+    for file in files().into_iter().chain(leases) {
         fs::remove_file(&file).expect("removed");
         machine.sandbox.sh(&format!("mkfifo {}", file.display()));
     }
-    for kind in ["portmap", "firewall", "bridge"] {
-        for verb in [Verb::Check, Verb::Add, Verb::Del] {
-            let runtime = Runtime::new(&machine.sandbox, list());
-            let call = runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref());
-            let took = call.run().elapsed();
-            assert!(took < Duration::from_secs(20), "{kind} {verb}: {took:?}");
-        }
-    }
+    machine.call_all(|what, took| assert!(took < Duration::from_secs(20), "{what}: {took:?}"));
 }
 
 /// A user who could write there earlier may have left links to root's files.
@@ -188,20 +132,11 @@ fn no_link_is_followed() {
     machine.call(Verb::Add, &[]);
     let victim = "/run/victim";
     fs::write(victim, "root's own").expect("written");
-    let files = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>();
-    for file in &files {
-        fs::remove_file(file).expect("removed");
+    for file in files() {
+        fs::remove_file(&file).expect("removed");
         symlink(victim, file).expect("linked");
     }
-    let list = list();
-    let runtime = Runtime::new(&machine.sandbox, list.clone());
-    for plugin in list["plugins"].as_array().expect("a list").iter().rev() {
-        for verb in [Verb::Check, Verb::Del, Verb::Add] {
-            let kind = plugin["type"].as_str().expect("a type");
-            runtime.invocation(verb, kind, &machine.attachment, machine.attachment.result.as_ref()).run();
-            assert_eq!(fs::read_to_string(victim).expect("there"), "root's own", "{kind} {verb:?}");
-        }
-    }
+    machine.call_all(|what, _| assert_eq!(fs::read_to_string(victim).expect("there"), "root's own", "{what}"));
 }
 
 #[test]

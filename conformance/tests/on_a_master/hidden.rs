@@ -3,15 +3,18 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
-use std::process::{self, Child, Command};
+use std::path::Path;
+use std::process::{self, Command};
+use std::thread;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::uml::on_kernels_with;
+use cni_conformance::child::Running;
+use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::wait::wait_until;
-use cni_conformance::{CniTool, Feature, Invocation, Namespace, Verb, binaries, reference};
+use cni_conformance::{Attachment, CniTool, Feature, Invocation, Namespace, Verb, binaries, reference};
 use serde_json::json;
 
-use super::{MasterHost, shell};
+use super::{MasterHost, has_eth0, shell, with_script};
 
 /// Moves `eth0` into a new namespace, which is mounted at `$place`.
 const MOVE: &str = "mkdir -p /run/k; mount -t tmpfs t /run/k; touch \"$place\"; unshare --net=\"$place\" true
@@ -55,7 +58,7 @@ enum NamespaceHolder {
 }
 
 /// The process that hides the interface.
-struct HidingProcess(Child);
+struct HidingProcess(Running);
 
 impl HidingProcess {
     /// Starts it in the container, with a mount namespace of its own, and waits until it has hidden the interface.
@@ -63,7 +66,7 @@ impl HidingProcess {
         let own = "--propagation=private";
         let mut command = Command::new("unshare");
         command.args(["--mount", own, "sh", "-ec", script]);
-        let hider = container.run(|| Self(command.spawn().expect("start a process")));
+        let hider = container.run(|| Self(Running(command.spawn().expect("start a process"))));
         wait_until("the interface is hidden", || fs::exists("/run/ready").is_ok_and(|is_there| is_there));
         fs::remove_file("/run/ready").expect("remove a file");
         hider
@@ -75,7 +78,7 @@ impl HidingProcess {
     }
 
     fn path(&self, below: &str) -> String {
-        format!("/proc/{}/{below}", self.0.id())
+        format!("/proc/{}/{below}", self.0.0.id())
     }
 
     /// The path of its last thread.
@@ -84,13 +87,6 @@ impl HidingProcess {
         let threads = threads.map(|thread| thread.expect("a thread").file_name().into_string().expect("a number"));
         let last = threads.max_by_key(|thread| thread.parse::<u32>().expect("a number")).expect("a thread");
         self.path(&format!("task/{last}"))
-    }
-}
-
-impl Drop for HidingProcess {
-    fn drop(&mut self) {
-        self.0.kill().expect("end the process");
-        self.0.wait().expect("the process ends");
     }
 }
 
@@ -109,9 +105,9 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
         ),
         ("in one that is mounted where no process is", (PLACE, SLEEP, NamespaceHolder::Descriptor)),
     ];
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+    on_a_kernel_with(Feature::MacvlanLinks, || {
         for_each(cases, |(place, script, kept)| {
-            let machine = MasterHost::new(kind);
+            let machine = MasterHost::new();
             let list = machine.network(&json!({}));
             let (container, attachment) = machine.attach(&list, "c1");
             let mut hider = HidingProcess::start(&container, &format!("{place}{MOVE}{script}"));
@@ -127,8 +123,8 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
                 }),
             };
             if kept == NamespaceHolder::Descriptor {
-                hider.0.kill().expect("end the process");
-                hider.0.wait().expect("the process ends");
+                hider.0.0.kill().expect("end the process");
+                hider.0.0.wait().expect("the process ends");
             }
             let inside = format!("{place}{way}nsenter --net=\"{network}\" ip -o link show type macvlan");
             let links = || shell(machine.sandbox.host(), &inside);
@@ -138,7 +134,7 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
             }
             let deleted = machine.runtime(&list).del(&attachment);
             deleted.expect_success();
-            let said = deleted.step(super::plugin(kind)).stderr();
+            let said = deleted.step("macvlan").stderr();
             let count = |begin: &str| said.lines().filter(|line| line.starts_with(begin)).count();
             assert_eq!(count("macvlan warn: the container has moved its interface on: "), 1, "{said}");
             // Other tests hide namespaces as well.
@@ -151,15 +147,15 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
 /// No path leads to it.
 #[test]
 fn del_says_that_it_cannot_see_a_namespace_that_is_covered_by_a_mount() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let machine = MasterHost::new(kind);
+    on_a_kernel_with(Feature::MacvlanLinks, || {
+        let machine = MasterHost::new();
         let list = machine.network(&json!({}));
         let (container, attachment) = machine.attach(&list, "c1");
         let script = format!("{PLACE}{MOVE}mount -t tmpfs t /run/k; {SLEEP}");
         let _hider = HidingProcess::start(&container, &script);
         let deleted = machine.runtime(&list).del(&attachment);
         deleted.expect_success();
-        let said = deleted.step(super::plugin(kind)).stderr();
+        let said = deleted.step("macvlan").stderr();
         assert!(said.contains("warn: not every network namespace of the machine can be searched: net:["), "{said}");
     });
 }
@@ -167,9 +163,9 @@ fn del_says_that_it_cannot_see_a_namespace_that_is_covered_by_a_mount() {
 /// As containers of the reference are, whose namespaces have no number on the host: by this they would be found as well.
 #[test]
 fn gc_of_the_tool_keeps_a_container_that_lives_by_a_thread_alone() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+    on_a_kernel_with(Feature::MacvlanLinks, || {
         let Some(reference) = reference::find("gc of what lives by a thread alone") else { return };
-        let machine = MasterHost::new(kind);
+        let machine = MasterHost::new();
         let mut list = machine.network(&json!({}));
         list["cniVersion"] = json!("1.0.0");
         list["plugins"][0]["cniVersion"] = json!("1.0.0");
@@ -192,9 +188,9 @@ fn gc_of_the_tool_keeps_a_container_that_it_cannot_see() {
         "{PLACE}mkdir -p /run/k; mount -t tmpfs t /run/k; touch $place; mount --bind /proc/self/ns/net $place
 exec unshare --net sh -c '{SLEEP}'"
     );
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+    on_a_kernel_with(Feature::MacvlanLinks, || {
         for (script, way) in [(SLEEP, "unshare --pid --fork --mount-proc "), (&mounted, "")] {
-            let machine = MasterHost::new(kind);
+            let machine = MasterHost::new();
             let list = machine.network(&json!({}));
             let container = machine.sandbox.container("c1");
             CniTool::new(&machine.sandbox, &list).add(&container).expect_success();
@@ -205,5 +201,36 @@ exec unshare --net sh -c '{SLEEP}'"
             assert_eq!(said.trim_end(), "nothing is left over", "{way}");
             assert_eq!(machine.leases(), ["10.7.0.2"]);
         }
+    });
+}
+
+/// Both have one MAC address by the configuration. The neighbour's ADD waits for its IPAM plugin, and has the interface.
+#[test]
+fn del_leaves_the_interface_of_a_container_that_is_being_added() {
+    on_a_kernel_with(Feature::MacvlanLinks, || {
+        let machine = MasterHost::new();
+        let may_go_on = Path::new("/run/conformance/plugins/go");
+        let wait = format!(
+            "until [ $CNI_COMMAND.$CNI_CONTAINERID != ADD.c2 -o -e {} ]; do sleep 0.05; done",
+            may_go_on.display()
+        );
+        let answer = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
+        let path = with_script(&format!("{wait}\n[ $CNI_COMMAND != ADD ] || echo '{answer}'"));
+        let list = machine.network(&json!({"ipam": {"type": "script"}, "mac": "02:00:00:00:00:77"}));
+        let container = machine.sandbox.container("c1");
+        let neighbour = machine.sandbox.container("c2");
+        let runtime = machine.runtime(&list).env("CNI_PATH", &path);
+        let mut attachment = Attachment::new("c1", &container);
+        runtime.add(&mut attachment).expect_success();
+        shell(&container, "ip link del eth0");
+        thread::scope(|scope| {
+            let adding = scope.spawn(|| runtime.add(&mut Attachment::new("c2", &neighbour)));
+            wait_until("the neighbour's interface", || has_eth0(&neighbour));
+            runtime.del(&attachment).expect_success();
+            assert!(has_eth0(&neighbour));
+            fs::write(may_go_on, "").expect("let the IPAM plugin answer");
+            adding.join().expect("no panic").expect_success();
+        });
+        assert!(has_eth0(&neighbour));
     });
 }

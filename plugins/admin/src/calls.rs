@@ -13,7 +13,6 @@ use cni_core::error::Error;
 use cni_core::request::{Call, Environment, Request};
 use cni_linux::delegate::DELEGATIONS;
 use cni_linux::host::LinuxHost;
-use cni_linux::nftables::KeptTables;
 use cni_linux::process;
 use cni_model::plan::Step;
 use cni_plugin::run::{Plugin, delete};
@@ -164,7 +163,7 @@ fn host() -> Result<LinuxHost, Error> {
     Ok(LinuxHost::new(&neutral_request()?)
         .with_contained(cni_builtin::call_delegate)
         .with_watched_veths()
-        .with_kept_tables(KeptTables::default()))
+        .with_kept_tables())
 }
 
 fn in_full(error: &dyn std::error::Error) -> String {

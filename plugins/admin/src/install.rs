@@ -104,18 +104,3 @@ fn selected(only: Option<&[&'static str]>) -> Vec<&'static str> {
     names.push(TOOL);
     names
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_selection_has_the_tool_and_each_name_once() {
-        assert_eq!(selected(Some(&["ptp", "bridge", "ptp"])), ["bridge", "ptp", TOOL]);
-        assert_eq!(selected(None).len(), PLUGINS.len() + 1);
-        assert_eq!(plugin_name("vrf"), Ok("vrf"));
-        for wrong in ["", TOOL, "calico"] {
-            assert_eq!(plugin_name(wrong), Err(UnknownPlugin), "{wrong}");
-        }
-    }
-}

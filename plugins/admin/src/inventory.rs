@@ -7,17 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
-use crate::work_share::{LEAST_SHARE, by_threads, read_ahead};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_flannel::Flannel;
 use cni_host_local::{Holder, HostLocal, holders};
-use cni_linux::nftables::KeptTables;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
@@ -124,17 +121,11 @@ impl Inventory {
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
         let caches = result_cache::directories(scope.cache_dir.as_deref());
-        let (files, tables) = (result_cache::list(&caches)?, KeptTables::default());
-        let is_ahead = depth == Depth::Rules && files.len() > LEAST_SHARE;
-        Ok(thread::scope(|threads| {
-            if is_ahead {
-                read_ahead(&tables, threads);
-            }
-            Self::of(caches, files, scope, depth, &tables)
-        }))
+        let files = result_cache::list(&caches)?;
+        Ok(Self::of(caches, files, scope, depth))
     }
 
-    fn of(caches: Vec<PathBuf>, files: Vec<CacheFile>, scope: &Scope, depth: Depth, tables: &KeptTables) -> Self {
+    fn of(caches: Vec<PathBuf>, files: Vec<CacheFile>, scope: &Scope, depth: Depth) -> Self {
         let (mut found, mut read, mut reader) =
             (Self { caches, ..Self::default() }, Vec::new(), CacheReader::default());
         for mut file in files {
@@ -162,9 +153,9 @@ impl Inventory {
         if let Err(error) = judged {
             found.unknown.push(error_line(&error));
         }
-        // Last, since the tables are being read meanwhile.
         if depth == Depth::Rules {
-            examine(&mut found.attached, tables);
+            let tools = repair::Tools::default();
+            found.attached.iter_mut().for_each(|one| one.examine(&tools));
         }
         found
     }
@@ -303,12 +294,6 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
         Attached { cached, file, life, outcome }
     };
     read.into_iter().zip(lives).map(attach).collect()
-}
-
-/// Looks for missing rules of many attachments.
-fn examine(attached: &mut [Attached], tables: &KeptTables) {
-    let tools = || repair::Tools::for_looking(tables);
-    by_threads(attached, tools, |one, tools| one.examine(tools));
 }
 
 impl Attached {

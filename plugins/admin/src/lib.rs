@@ -34,4 +34,3 @@ mod survey;
 mod table;
 pub mod tool;
 mod trace;
-mod work_share;

@@ -104,39 +104,13 @@ fn of_repair(last: Option<LastRepair>) -> [Metric; 2] {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::time::Duration;
-
     use super::*;
-
-    fn text_of(last: Result<Option<LastRepair>, FileError>) -> (String, Vec<String>) {
-        let (metrics, problems) = collect(&Inventory::default(), last);
-        (text::document(&metrics), problems)
-    }
-
-    #[test]
-    fn a_host_where_nothing_has_happened_has_no_sample_of_a_repair() {
-        let (text, problems) = text_of(Ok(None));
-        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!((samples, problems), (vec!["cni_contested_host_ports 0", "cni_unreadable_sources 0"], Vec::new()));
-        assert!(text.ends_with("\n# EOF\n"), "{text}");
-    }
-
-    #[test]
-    fn the_last_repair_is_a_time_in_seconds() {
-        let (text, _) = text_of(Ok(Some(LastRepair { ended: Duration::from_secs(1_700_000_000), failures: 2 })));
-        for line in [
-            "# UNIT cni_last_repair_timestamp_seconds seconds",
-            "cni_last_repair_timestamp_seconds 1700000000",
-            "cni_last_repair_failures 2",
-        ] {
-            assert!(text.lines().any(|one| one == line), "{line}: {text}");
-        }
-    }
 
     #[test]
     fn what_cannot_be_read_is_counted_and_the_rest_is_there() {
-        let (text, problems) = text_of(Err(FileError::of("read", Path::new("/run/x"))(io::Error::other("torn"))));
+        let torn = FileError::of("read", Path::new("/run/x"))(std::io::Error::other("torn"));
+        let (metrics, problems) = collect(&Inventory::default(), Err(torn));
+        let text = text::document(&metrics);
         assert_eq!(problems, ["failed to read /run/x: torn"]);
         assert!(text.contains("\ncni_unreadable_sources 1\n"), "{text}");
         assert!(text.contains("\ncni_contested_host_ports 0\n"), "{text}");

@@ -62,9 +62,4 @@ mod tests {
         assert!(!is_due(Duration::from_millis(999)));
         assert!(is_due(Duration::from_secs(1)));
     }
-
-    #[test]
-    fn a_line_replaces_the_one_before() {
-        assert_eq!(line(7, 300), "\r\x1b[K7 of 300");
-    }
 }

@@ -5,12 +5,11 @@
 //! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
 //! as before.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,6 @@ use cni_core::error::{Error, Failure as _};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
-use cni_linux::nftables::KeptTables;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
 use cni_plugin::missing::MissingPart;
@@ -41,12 +39,11 @@ use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
 use crate::refusal::{refusal, refusal_inside};
 use crate::scope::Scope;
-use crate::work_share::{LEAST_SHARE, read_ahead};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 pub use outcome::{NamedPart, RepairOutcome};
 use second_look::RestoredRules;
-use together::{SharedTools, repair_together};
+use together::repair_together;
 
 /// How long libcni may take to write a file, which is incomplete meanwhile.
 const WRITING: Duration = Duration::from_millis(50);
@@ -82,12 +79,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Apply };
     let (started, tools) = (Instant::now(), Tools::new(mode));
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
-    let meant = thread::scope(|scope| {
-        if files.len() > LEAST_SHARE {
-            read_ahead(&tools.tables, scope);
-        }
-        meant(&mut files, options, &mut report)
-    });
+    let meant = meant(&mut files, options, &mut report);
     if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
         return refused(&sentence);
     }
@@ -108,7 +100,7 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     }
     result_cache::line(&caches).lines().for_each(|line| report.line(line));
     let repair = started..Instant::now();
-    // What is left for its end is done during the pause before the second look.
+    // Its sockets close during the pause before the second look.
     drop(tools);
     second_look::look_again(put_back, repair, |one, outcome| report.attachment(&one.cached.at, &outcome));
     if !options.dry_run && options.scope.network.is_none() {
@@ -230,10 +222,8 @@ pub fn read(file: &mut CacheFile, reader: &mut CacheReader) -> Result<Option<Cac
 /// What serves for one attachment after the other.
 pub struct Tools {
     mode: Mode,
-    /// Shared with the tools of other threads.
-    tables: KeptTables,
     host: Cell<Option<LinuxHost>>,
-    calls: Mutex<WatchedCalls>,
+    calls: RefCell<WatchedCalls>,
 }
 
 impl Default for Tools {
@@ -243,17 +233,12 @@ impl Default for Tools {
 }
 
 impl Tools {
-    /// Tools of one of several threads that only look at attachments, and keep the same tables.
-    pub fn for_looking(tables: &KeptTables) -> Self {
-        Self { tables: tables.clone(), ..Self::new(Mode::DryRun) }
-    }
-
     fn new(mode: Mode) -> Self {
-        Self { mode, tables: KeptTables::default(), host: Cell::default(), calls: Mutex::default() }
+        Self { mode, host: Cell::default(), calls: RefCell::default() }
     }
 
     fn open(&self, request: &Request) -> LinuxHost {
-        let host = LinuxHost::new(request).with_kept_tables(self.tables.clone());
+        let host = LinuxHost::new(request).with_kept_tables();
         match self.mode {
             Mode::Apply => host,
             Mode::DryRun => host.only_looking(),
@@ -272,7 +257,8 @@ impl Tools {
         let outcomes = work(&mut host);
         // Nothing of an attachment is kept.
         host.end_request();
-        self.host.set((!outcomes.iter().any(RepairOutcome::is_failure)).then_some(host));
+        let has_failed = outcomes.iter().any(RepairOutcome::is_failure);
+        self.host.set(Some(if has_failed { host.reopened(request) } else { host }));
         outcomes
     }
 }
@@ -310,9 +296,8 @@ fn repair(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Ve
 }
 
 fn apply(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Vec<RepairOutcome> {
-    let shared = SharedTools { calls: &tools.calls, tables: &tools.tables };
     match neutral_request() {
-        Ok(request) => tools.work(&request, |host| repair_together(all, part, shared, host)),
+        Ok(request) => tools.work(&request, |host| repair_together(all, part, &tools.calls, host)),
         Err(error) if part.len() == 1 => vec![error.into()],
         // An error has no copy: it is made once for each attachment.
         Err(_) => part.flat_map(|one| apply(all, one..one + 1, tools)).collect(),

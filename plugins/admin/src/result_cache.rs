@@ -271,15 +271,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_cannot_be_read() {
-        let directory = tempfile::tempdir().expect("directory");
-        fs::create_dir_all(results(directory.path()).join("folder")).expect("create");
-        let mut files = listed(directory.path());
-        let [file] = &mut files[..] else { panic!("{files:?}") };
-        assert_eq!(file.read().expect_err("a folder").to_string(), "it is not a file");
-    }
-
-    #[test]
     fn a_link_a_pipe_and_a_file_without_end_are_refused() {
         let directory = tempfile::tempdir().expect("directory");
         let folder = results(directory.path());

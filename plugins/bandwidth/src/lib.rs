@@ -36,6 +36,3 @@ impl Plugin for Bandwidth {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

@@ -215,6 +215,3 @@ impl Keys {
         keys::first_mac("make veth pair", given)
     }
 }
-
-#[cfg(test)]
-mod tests;

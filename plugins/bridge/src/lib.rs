@@ -35,6 +35,3 @@ impl Plugin for Bridge {
 
     cni_plugin::commands!(examine, add, del, check, status, gc, find_missing);
 }
-
-#[cfg(test)]
-mod tests;

@@ -58,6 +58,3 @@ fn recorded_link(at: &Attachment, host: &mut dyn Host) -> Result<Option<Link>, E
     let Some(recorded) = recorded else { return Ok(None) };
     Ok(host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)))
 }
-
-#[cfg(test)]
-mod tests;

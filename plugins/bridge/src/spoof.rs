@@ -215,6 +215,3 @@ fn removal(names: CheckNames) -> NftRemoval {
     let rules = vec![UnwantedNftRules { chain: prerouting(), which }];
     NftRemoval { rules, chains: vec![iface, mac], ..NftRemoval::default() }
 }
-
-#[cfg(test)]
-mod tests;

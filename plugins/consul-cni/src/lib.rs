@@ -38,6 +38,3 @@ impl Plugin for ConsulCni {
 
     cni_plugin::commands!(add, del, check, status, find_missing);
 }
-
-#[cfg(test)]
-mod tests;

@@ -40,3 +40,34 @@ fn dns(grant: &Grant) -> Dns {
 fn cidr(address: Ipv4Addr, prefix: u8) -> Cidr {
     Cidr::truncated(IpAddr::V4(address), prefix)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{DhcpOptions, Incoming, MessageType, code};
+
+    fn routes(options: &[(u8, &[u8])], priority: i64) -> String {
+        let mut all = DhcpOptions::default();
+        for (code, value) in [(code::SUBNET_MASK, &[255; 4][..]), (code::SERVER_IDENTIFIER, &[10, 1, 2, 1])] {
+            all.set(code, value);
+        }
+        options.iter().for_each(|(code, value)| all.set(*code, value));
+        let ack = Incoming { kind: MessageType::Ack, xid: 1, address: [10, 1, 2, 5].into(), mac: [0; 6], options: all };
+        let routes = result(&Grant::of(&ack).expect("a grant"), priority).routes;
+        let texts = routes.iter().map(|Route { dst, gw, mtu, priority, scope, .. }| {
+            format!("{dst} {} {mtu} {priority} {scope:?}", gw.expect("a router"))
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn classless_routes_replace_the_default_route_and_those_of_option_33_do_not() {
+        let router = (code::ROUTER, &[10, 1, 2, 1, 10, 1, 2, 2][..]);
+        let mtu = (code::INTERFACE_MTU, &[5, 120][..]);
+        let of_33 = (code::STATIC_ROUTE, &[10, 9, 0, 0, 10, 1, 2, 9][..]);
+        let want = "10.0.0.0/8 10.1.2.9 1400 0 None, 0.0.0.0/0 10.1.2.1 1400 0 None";
+        assert_eq!(routes(&[router, mtu, of_33], 0), want);
+        let of_121 = (code::CLASSLESS_ROUTE, &[32, 169, 254, 169, 254, 0, 0, 0, 0][..]);
+        assert_eq!(routes(&[router, of_33, of_121], 7), "169.254.169.254/32 0.0.0.0 0 7 Some(253)");
+    }
+}

@@ -20,7 +20,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// The address of the interface in the result of ADD; the only one, if the result names no interfaces.
-fn address_of_result(request: &Request) -> Result<Option<Ipv4Addr>, Error> {
+pub fn address_of_result(request: &Request) -> Result<Option<Ipv4Addr>, Error> {
     let Some(result) = request.prev_result()? else { return Ok(None) };
     let name = request.attachment()?.ifname;
     let of_interface = result.ips_of(name.as_str()).map(|ip| ip.address.address());

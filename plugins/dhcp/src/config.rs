@@ -191,3 +191,6 @@ fn option_code(option: &str) -> Result<u8, ConfigError> {
     };
     known.ok_or_else(|| ConfigError::Option { option: option.to_owned() })
 }
+
+#[cfg(test)]
+mod tests;

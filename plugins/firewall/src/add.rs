@@ -146,6 +146,3 @@ fn by_family(addresses: &[IpAddr]) -> impl Iterator<Item = (Family, Vec<IpAddr>)
     let of = |family| addresses.iter().copied().filter(|address| Family::of(*address) == family).collect();
     Family::ALL.into_iter().map(move |family| (family, of(family))).filter(|(_, some): &(_, Vec<_>)| !some.is_empty())
 }
-
-#[cfg(test)]
-mod tests;

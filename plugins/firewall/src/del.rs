@@ -116,6 +116,3 @@ fn sources(owned: &OwnedAddress) -> impl Iterator<Item = (&Zone, IpAddr)> {
         RuleBackend::Iptables | RuleBackend::Nftables => None,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,6 +53,3 @@ impl Plugin for Firewall {
         claims::owners_but(known, records)
     }
 }
-
-#[cfg(test)]
-mod tests;

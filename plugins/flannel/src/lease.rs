@@ -123,15 +123,6 @@ fn unreadable(error: &Error) -> LeaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_testkit::{FakeHost, error_parts};
-
-    fn load(text: Option<&str>) -> Result<SubnetLease, (u32, String, String)> {
-        let mut host = FakeHost::new();
-        if let Some(text) = text {
-            host.administrators_files.insert("/l".into(), text.to_owned());
-        }
-        SubnetLease::load("/l", &mut host).map_err(error_parts)
-    }
 
     fn texts(cidrs: &[Cidr]) -> Vec<String> {
         cidrs.iter().map(ToString::to_string).collect()
@@ -139,34 +130,13 @@ mod tests {
 
     #[test]
     fn a_lease_of_both_families_is_read() {
-        let lease = load(Some(
-            "FLANNEL_IPV6_NETWORK=fd00:42::/56\nFLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_IPV6_SUBNET=fd00:42:0:1::1/64\n\
-             FLANNEL_SUBNET=10.42.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n",
-        ))
-        .expect("read");
+        let text = "FLANNEL_IPV6_NETWORK=fd00:42::/56\nFLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_IPV6_SUBNET=fd00:42:0:1::1/64\n\
+             FLANNEL_SUBNET=10.42.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
+        let lease = SubnetLease::parse("/l", text).expect("read");
         assert_eq!(texts(&lease.networks), ["10.42.0.0/16", "fd00:42::/56"]);
         assert_eq!(texts(&lease.subnets), ["10.42.1.1/24", "fd00:42:0:1::1/64"]);
         assert_eq!((lease.mtu, lease.ip_masq), (1450, true));
         assert!(lease.has("10.42.1.7".parse().expect("an address")));
         assert!(!lease.has("10.42.2.7".parse().expect("an address")));
-    }
-
-    #[test]
-    fn a_lease_that_is_missing_may_come_later_and_a_wrong_one_names_its_line() {
-        let text = |cause: &str| {
-            format!("failed to load flannel 'subnet.env' file: {cause}. Check the flannel pod log for this node.")
-        };
-        for (file, code, cause) in [
-            (None, 11, "open /l: no such file or directory"),
-            (
-                Some("FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.1.1/24\n"),
-                11,
-                "/l is missing FLANNEL_MTU, FLANNEL_IPMASQ",
-            ),
-            (Some("\nFLANNEL_MTU"), 7, "/l, line 2: FLANNEL_MTU has no value"),
-        ] {
-            let (found, message, _) = load(file).expect_err("no lease");
-            assert_eq!((found, message), (code, text(cause)));
-        }
     }
 }

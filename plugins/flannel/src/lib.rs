@@ -39,6 +39,3 @@ impl Plugin for Flannel {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

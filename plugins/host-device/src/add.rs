@@ -1,6 +1,8 @@
 //! ADD: finds the link, records its properties, moves it, and then calls the IPAM plugin: one that asks the network
 //! for addresses needs the interface.
 
+use std::time::Duration;
+
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
@@ -8,7 +10,7 @@ use cni_core::result::{CniResult, Interface};
 use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::{described, layer_two};
 use cni_interface::{addressing, ipam, naming, verify};
-use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
+use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step, Until};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
@@ -71,13 +73,21 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
     CniResult { interfaces: vec![interface], ..reported }
 }
 
+/// How long the end of the namespace of an earlier ADD is waited for: the kernel ends it in the background, a tool may look into it just
+/// now, or the daemon of `dhcp`, whose socket keeps it for five seconds after an answer.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced.
 fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let Some(loan) = MovedLink::read(at, host)?.filter(|loan| !loan.is(&found.link)) else { return Ok(()) };
-    if AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) != Life::Dead)
+    let end = host.records().since_boot()? + PATIENCE;
+    while AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) != Life::Dead)
         && host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()
     {
-        return Err(FindError::StillAway { name: loan.name, netns: loan.netns }.into());
+        if host.records().since_boot()? > end {
+            return Err(FindError::StillAway { name: loan.name, netns: loan.netns }.into());
+        }
+        host.apply(&Step::Await { ns: Ns::Host, name: at.ifname.clone(), until: Until::Moment })?;
     }
     give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
 }

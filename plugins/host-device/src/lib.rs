@@ -35,6 +35,3 @@ impl Plugin for HostDevice {
 
     cni_plugin::commands!(add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

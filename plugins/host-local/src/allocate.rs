@@ -299,6 +299,3 @@ enum LeaseAttempt {
     Leased(IpAddr),
     Taken(DirectoryScan),
 }
-
-#[cfg(test)]
-mod tests;

@@ -215,4 +215,19 @@ fn clean(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_cleaned_by_its_text() {
+        for (path, want) in [
+            ("/a/./b//../c/", "/a/c"),
+            ("/../../a", "/a"),
+            ("rel/../../up", "../up"),
+            ("../../a/..", "../.."),
+            ("./net", "net"),
+        ] {
+            assert_eq!(clean(Path::new(path)), Path::new(want), "{path}");
+        }
+    }
+}

@@ -23,10 +23,6 @@ mod store;
 pub use holders::{Holder, full_sets, holders, lease_directory, ranges};
 pub use ranges::Range;
 
-#[cfg(test)]
-#[path = "../tests/common/request.rs"]
-mod fake_request;
-
 /// The plugin.
 pub struct HostLocal;
 

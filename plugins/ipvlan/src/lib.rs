@@ -30,6 +30,3 @@ impl Plugin for Ipvlan {
 
 /// The name of the plugin, and the kernel's word for such links.
 const KIND: &str = "ipvlan";
-
-#[cfg(test)]
-mod tests;

@@ -19,6 +19,3 @@ impl Plugin for Loopback {
 
     cni_plugin::commands!(add, del, check);
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,8 @@
 //! CHECK: verifies that the link is as ADD made it. A changed default route, or a smaller MTU of the master, does not
 //! matter.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_interface::child;
 use cni_model::link::Link;
@@ -11,28 +12,16 @@ use cni_plugin::host::Host;
 use crate::KIND;
 use crate::config::Config;
 
-/// The link is in another mode.
-#[derive(Debug, thiserror::Error)]
-#[error("container macvlan mode {found} does not match expected value: {wanted}")]
-struct MacvlanModeError {
-    found: MacvlanMode,
-    wanted: MacvlanMode,
-}
-
-impl Failure for MacvlanModeError {
-    fn code(&self) -> Code {
-        Code::CheckFailed
-    }
-}
-
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    child::check(KIND, config.ipam.as_deref(), request, host, |link| Ok(mode(link, config.mode)?))
+    child::check(KIND, config.ipam.as_deref(), request, host, |link| mode(link, config.mode))
 }
 
-fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), MacvlanModeError> {
+fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), Error> {
     match link.child {
-        Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => Err(MacvlanModeError { found, wanted }),
+        Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => {
+            Err(fail!(CheckFailed, "container macvlan mode {found} does not match expected value: {wanted}"))
+        }
         Some(_) | None => Ok(()),
     }
 }

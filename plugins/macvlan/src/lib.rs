@@ -30,6 +30,3 @@ impl Plugin for Macvlan {
 
 /// The name of the plugin, and the kernel's word for such links.
 const KIND: &str = "macvlan";
-
-#[cfg(test)]
-mod tests;

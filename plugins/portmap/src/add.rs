@@ -132,6 +132,3 @@ fn with_unchecked(error: Error, config: &Config) -> Error {
     }
     error
 }
-
-#[cfg(test)]
-mod tests;

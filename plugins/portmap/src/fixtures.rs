@@ -1,7 +1,7 @@
 //! Containers and ports for the tests of this crate.
 
 use cni_core::json::Json;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_netfilter::Backend;
 
 use crate::config::{Config, Keys};
@@ -19,5 +19,14 @@ pub fn config(keys: &str, mappings: &str) -> Config {
 
 /// The interface `eth0` of `ctr1` in `n1`.
 pub fn at() -> Attachment {
-    cni_testkit::attachment("n1", "ctr1", "eth0")
+    of("ctr1")
+}
+
+/// That of another container.
+pub fn of(container: &str) -> Attachment {
+    Attachment {
+        network: NetworkName::parse("n1").expect("network"),
+        container: ContainerId::parse(container).expect("container"),
+        ifname: IfName::parse("eth0").expect("interface"),
+    }
 }

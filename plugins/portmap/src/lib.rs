@@ -58,6 +58,3 @@ impl Plugin for Portmap {
         contested::is_added_again(at, None, host)
     }
 }
-
-#[cfg(test)]
-mod tests;

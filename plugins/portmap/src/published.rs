@@ -53,9 +53,6 @@ impl fmt::Display for PublishedPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    const ADDRESSES: [&str; 6] = ["0.0.0.0", "::", "192.0.2.1", "192.0.2.2", "fd00::1", "::1"];
 
     fn published(port: u16, proto: Proto, address: &str) -> PublishedPort {
         PublishedPort { port, proto, address: address.parse().expect("an address") }
@@ -76,31 +73,9 @@ mod tests {
             let [one, other] = [one, other].map(|address| published(80, Proto::Tcp, address));
             assert_eq!((one.overlaps(&other), other.overlaps(&one)), (want, want), "{one} {other}");
         }
-    }
-
-    /// As the packet filter decides it: by protocol, port, and address unless that is left out.
-    fn takes(rule: &PublishedPort, packet: &PublishedPort) -> bool {
-        let address = rule.address == packet.address
-            || rule.address.is_unspecified() && rule.address.is_ipv4() == packet.address.is_ipv4();
-        (rule.port, rule.proto) == (packet.port, packet.proto) && address
-    }
-
-    fn any_port() -> impl Strategy<Value = PublishedPort> {
-        let proto = prop::sample::select(vec![Proto::Tcp, Proto::Udp, Proto::Sctp]);
-        let address = prop::sample::select(ADDRESSES.to_vec());
-        (80..82_u16, proto, address).prop_map(|(port, proto, address)| published(port, proto, address))
-    }
-
-    proptest! {
-        #[test]
-        fn two_overlap_exactly_if_some_packet_is_for_both(one in any_port(), other in any_port()) {
-            let real = ADDRESSES.into_iter().filter(|address| !["0.0.0.0", "::"].contains(address));
-            let mut packets = real.flat_map(|address| {
-                (80..82).flat_map(move |port| {
-                    [Proto::Tcp, Proto::Udp, Proto::Sctp].map(|proto| published(port, proto, address))
-                })
-            });
-            prop_assert_eq!(one.overlaps(&other), packets.any(|packet| takes(&one, &packet) && takes(&other, &packet)));
+        let one = published(80, Proto::Tcp, "0.0.0.0");
+        for other in [published(81, Proto::Tcp, "0.0.0.0"), published(80, Proto::Udp, "0.0.0.0")] {
+            assert!(!one.overlaps(&other), "{other}");
         }
     }
 }

@@ -31,6 +31,3 @@ impl Plugin for Ptp {
 
     cni_plugin::commands!(examine, add, del, check, status, gc, find_missing);
 }
-
-#[cfg(test)]
-mod tests;

@@ -28,6 +28,3 @@ impl Plugin for RouteOverride {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

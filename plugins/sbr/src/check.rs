@@ -5,7 +5,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_model::plan::Ns;
-use cni_model::routing::{FullRoute, MAIN_TABLE};
+use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
 
 use crate::addresses::{self, OwnAddress};
@@ -33,17 +33,24 @@ fn verify(
 ) -> Result<Option<u32>, Error> {
     let family = address.cidr.family();
     let rules = host.routing().rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source);
-    let mut own = rules.filter(|rule| rule.source == address.source());
-    let found = own.find(|rule| wanted.is_none_or(|table| rule.table == table));
+    let is_own = |rule: &SourceRule| rule.source == address.source() && wanted.is_none_or(|table| rule.table == table);
+    let mut tables = rules.filter(is_own).map(|rule| rule.table).peekable();
     let (source_address, ifname) = (address.cidr.address(), ifname.to_string());
-    let table = found.ok_or(SbrError::NoRule { source_address, ifname })?.table;
+    let table = *tables.peek().ok_or(SbrError::NoRule { source_address, ifname })?;
     if wanted.is_some() {
         return Ok(None);
     }
     let Some(gateway) = address.gateway else { return Ok(Some(table)) };
-    let is_default = |route: &FullRoute| route.dst == family.default_route() && route.gateway == Some(gateway);
-    let routes = host.routing().full_routes(Ns::Container, family, table)?;
-    if routes.iter().any(is_default) { Ok(Some(table)) } else { Err(SbrError::NoDefault { gateway, table }.into()) }
+    // A rule of the administrator may come before the plugin's; packets follow the first whose table has a default route.
+    for table in tables {
+        let routes = host.routing().full_routes(Ns::Container, family, table)?;
+        let mut defaults = routes.iter().filter(|route| route.dst == family.default_route()).peekable();
+        if defaults.peek().is_some() {
+            let is_ours = defaults.any(|route| route.gateway == Some(gateway));
+            return if is_ours { Ok(Some(table)) } else { Err(SbrError::NoDefault { gateway, table }.into()) };
+        }
+    }
+    Err(SbrError::NoDefault { gateway, table }.into())
 }
 
 /// Requires of the main table the route to a network that an address's table has, with a source address.

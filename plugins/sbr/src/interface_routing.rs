@@ -52,8 +52,10 @@ impl InterfaceRouting {
         let mut taken = facts.tables.clone();
         let mut routing = Self::default();
         for address in addresses {
-            let found = rules_from(address, facts).find(|rule| may_be_chosen(rule.table));
+            // A rule of the administrator from the same address may have come before it.
             let former = earlier.iter().find(|(source, _)| *source == address.source()).map(|(_, table)| *table);
+            let is_own = |rule: &SourceRule| former.map_or(may_be_chosen(rule.table), |table| table == rule.table);
+            let found = rules_from(address, facts).find(is_own);
             let table = found.map(|rule| rule.table).or(former).unwrap_or_else(|| tables::free(FIRST, &taken));
             taken.insert(table);
             let own: Vec<&FullRoute> = facts.routes.iter().filter(|route| belongs(route, address)).collect();

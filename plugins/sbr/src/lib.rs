@@ -30,6 +30,3 @@ impl Plugin for Sbr {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

@@ -28,6 +28,3 @@ impl Plugin for Static {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -29,6 +29,3 @@ impl Plugin for Tap {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

@@ -44,6 +44,3 @@ impl Plugin for TcRedirectTap {
 
     cni_plugin::commands!(examine, add, del, check, status, find_missing);
 }
-
-#[cfg(test)]
-mod tests;

@@ -79,3 +79,29 @@ fn leads_back(tap: &Link, interface: Option<&Link>, host: &mut dyn Host) -> Resu
 pub fn name(link: &Link) -> Result<IfName, Error> {
     Ok(IfName::parse(&link.name)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_found_by_the_name_that_the_guest_has_alone() {
+        let of = |entries: &[(&str, &str)]| {
+            let interface = |(name, sandbox): &(&str, &str)| Interface {
+                name: (*name).to_owned(),
+                sandbox: (*sandbox).to_owned(),
+                ..Interface::default()
+            };
+            let result = CniResult { interfaces: entries.iter().map(interface).collect(), ..CniResult::default() };
+            let found = TapEntries::of(&result, &ContainerId::parse("c1").expect("an id"));
+            found.map(|pair| pair.tap.sandbox.clone()).map_err(|error| error.to_string())
+        };
+        let no_guest = r#"prevResult has no interface with sandbox "c1", which is the virtual machine's"#;
+        let several = r#"expected to find at most 1 interface in sandbox "c1""#;
+        let no_tap = r#"prevResult has no tap device of the virtual machine "c1""#;
+        assert_eq!(of(&[("eth0", "/n"), ("tap0", "/n"), ("tap0", "c1")]), Ok("/n".to_owned()));
+        assert_eq!(of(&[("eth0", "/n"), ("tap0", "/n")]), Err(no_guest.to_owned()));
+        assert_eq!(of(&[("tap0", "/n"), ("tap0", "c1"), ("tap0", "c1")]), Err(several.to_owned()));
+        assert_eq!(of(&[("eth0", "/n"), ("tap0", "c1")]), Err(no_tap.to_owned()));
+    }
+}

@@ -82,3 +82,6 @@ pub fn matches(line: &str, key: &str) -> Result<bool, AllowListError> {
     let pattern = Regex::new(&pattern).map_err(|source| AllowListError::Engine { line: line.to_owned(), source })?;
     Ok(pattern.is_match(key))
 }
+
+#[cfg(test)]
+mod tests;

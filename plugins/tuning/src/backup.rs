@@ -99,18 +99,5 @@ mod tests {
         fn what_is_written_is_read_again(before in properties()) {
             prop_assert_eq!(parse(&render(&before)), Ok(before));
         }
-
-        #[test]
-        fn a_torn_text_is_refused(before in properties(), at in 0..80_usize) {
-            let text = render(&before);
-            if at < text.len() {
-                prop_assert!(parse(&text[..at]).is_err());
-            }
-        }
-
-        #[test]
-        fn no_text_panics(text in ".{0,100}") {
-            let _ = parse(&text);
-        }
     }
 }

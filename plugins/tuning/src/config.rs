@@ -160,3 +160,6 @@ fn number(key: &'static str, value: i64) -> Result<u32, ConfigError> {
     let refused = || ConfigError::Number { key, value };
     u32::try_from(value).ok().filter(|_| value <= MOST).ok_or_else(refused)
 }
+
+#[cfg(test)]
+mod tests;

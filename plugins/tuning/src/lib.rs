@@ -32,6 +32,3 @@ impl Plugin for Tuning {
 
     cni_plugin::commands!(examine, add, del, check, status, gc);
 }
-
-#[cfg(test)]
-mod tests;

@@ -30,6 +30,3 @@ impl Plugin for Vlan {
 
 /// The name of the plugin, and the kernel's word for such links.
 const KIND: &str = "vlan";
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,7 @@
 //! ADD: creates the VRF unless it exists, and puts the interface into it with its addresses and routes.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -12,12 +13,11 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 
 use crate::config::Config;
-use crate::error::VrfError;
 use crate::facts;
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
-    let result = request.prev_result()?.ok_or(VrfError::NoPrevResult)?;
+    let result = facts::prev_result(request)?;
     let ifname = request.attachment()?.ifname;
     let host = journal.host();
     naming::refuse_pattern("create vrf", &config.name)?;
@@ -48,7 +48,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 fn refuse_other_master(interface: &Link, vrf: Option<u32>, host: &mut dyn Host) -> Result<(), Error> {
     let Some(index) = interface.master.filter(|master| Some(*master) != vrf) else { return Ok(()) };
     let master = host.link_by_index(Ns::Container, index)?.map_or_else(|| index.to_string(), |link| link.name);
-    Err(VrfError::OtherMaster { ifname: interface.name.clone(), master }.into())
+    let ifname = &interface.name;
+    Err(fail!(Conflict, "interface {ifname} has already a master set: {master}"))
 }
 
 fn make(plan: &mut Plan, name: &IfName, table: u32, found: Option<&Link>) {

@@ -1,26 +1,28 @@
 //! CHECK: verifies that the interface is in the VRF.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_interface::verify;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-use crate::error::VrfError;
 use crate::facts;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    request.prev_result()?.ok_or(VrfError::NoPrevResult)?;
+    facts::prev_result(request)?;
     let ifname = request.attachment()?.ifname;
     host.enter(request.netns().unwrap_or_default())?;
     let name = config.name.to_string();
-    let Some((vrf, _)) = facts::vrf(&config, host)? else { return Err(VrfError::NoVrf { name }.into()) };
+    let Some((vrf, _)) = facts::vrf(&config, host)? else {
+        return Err(fail!(CheckFailed, "could not find VRF {name}: Link not found"));
+    };
     verify::up(Ns::Container, &vrf)?;
     let link = host.link(Ns::Container, &ifname)?;
     if link.is_some_and(|link| link.master == Some(vrf.index)) {
         return Ok(());
     }
-    Err(VrfError::NotUnder { ifname: ifname.to_string(), name }.into())
+    Err(fail!(CheckFailed, "failed to find {ifname} associated to vrf {name}"))
 }

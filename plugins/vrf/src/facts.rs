@@ -1,8 +1,11 @@
 //! The VRFs, tables and routes of the container.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
 use cni_interface::routes;
 use cni_model::link::Link;
 use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed};
@@ -10,7 +13,11 @@ use cni_model::routing::{BY_KERNEL, FullRoute};
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-use crate::error::VrfError;
+
+/// The result of the plugins before.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "missing prevResult from earlier plugin"))
+}
 
 /// The VRF of a name with its table, if it exists.
 pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, Error> {
@@ -18,10 +25,10 @@ pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, 
     let name = link.name.clone();
     let Some(table) = link.vrf_table else {
         let kind = link.kind.unwrap_or_else(|| "none".to_owned());
-        return Err(VrfError::NotVrf { name, kind }.into());
+        return Err(fail!(Conflict, "Netlink {name} is not a VRF", details: "it is a link of kind {kind}"));
     };
     if config.table.is_some_and(|wanted| wanted != table) {
-        return Err(VrfError::OtherTable { name, table }.into());
+        return Err(fail!(Conflict, "VRF {name} already exist with different routing table {table}"));
     }
     Ok(Some((link, table)))
 }
@@ -50,5 +57,5 @@ pub fn kept_addresses(ifname: &IfName, need: SysctlNeed, host: &mut dyn Host) ->
 /// The interface of the container.
 pub fn interface(ifname: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     let link = host.link(Ns::Container, ifname)?;
-    Ok(link.ok_or_else(|| VrfError::NoLink { ifname: ifname.to_string() })?)
+    link.ok_or_else(|| fail!(Kernel, "could not get link by name {ifname}"))
 }

@@ -9,7 +9,6 @@ mod add;
 mod check;
 mod config;
 mod del;
-mod error;
 mod facts;
 mod status;
 
@@ -31,6 +30,3 @@ impl Plugin for Vrf {
 
     cni_plugin::commands!(examine, add, del, check, status);
 }
-
-#[cfg(test)]
-mod tests;

@@ -27,17 +27,3 @@ impl Family {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_networks_belong_to_their_family() {
-        for family in Family::ALL {
-            assert_eq!(family.multicast().family(), family);
-            assert_eq!(family.loopback_network().family(), family);
-            assert_eq!(family.default_route(), Cidr::truncated(family.unspecified(), 0));
-        }
-    }
-}

@@ -1,132 +1,32 @@
 use super::*;
 use crate::error::Failure;
-use proptest::prelude::*;
 
-const MODERN: &str = r#"{
-    "cniVersion": "1.1.0",
-    "dns": {
-        "domain": "example",
-        "nameservers": [
-            "10.1.2.1"
-        ]
-    },
-    "interfaces": [
-        {
-            "mac": "aa:aa:aa:aa:aa:aa",
-            "name": "br0"
-        },
-        {
-            "mac": "a\u003cb\u0026",
-            "mtu": 1400,
-            "name": "eth0",
-            "pciID": "1",
-            "sandbox": "/run/netns/ctr",
-            "socketPath": "/s"
-        }
-    ],
-    "ips": [
-        {
-            "address": "10.88.0.5/24",
-            "gateway": "10.88.0.1",
-            "interface": 1
-        },
-        {
-            "address": "fd00::5/64"
-        }
-    ],
-    "routes": [
-        {
-            "dst": "0.0.0.0/0"
-        },
-        {
-            "advmss": 1300,
-            "dst": "fd01::/64",
-            "gw": "fd00::1",
-            "mtu": 1400,
-            "priority": 5,
-            "scope": 0,
-            "table": 100
-        }
-    ]
-}"#;
+const MODERN: &str = r#"{"cniVersion":"1.1.0",
+"dns":{"domain":"example","nameservers":["10.1.2.1"]},
+"interfaces":[{"mac":"aa:aa:aa:aa:aa:aa","name":"br0"},{"mac":"a\u003cb\u0026","mtu":1400,"name":"eth0","pciID":"1","sandbox":"/run/netns/ctr","socketPath":"/s"}],
+"ips":[{"address":"10.88.0.5/24","gateway":"10.88.0.1","interface":1},{"address":"fd00::5/64"}],
+"routes":[{"dst":"0.0.0.0/0"},{"advmss":1300,"dst":"fd01::/64","gw":"fd00::1","mtu":1400,"priority":5,"scope":0,"table":100}]}"#;
 
-const LEGACY: &str = r#"{
-    "cniVersion": "0.4.0",
-    "interfaces": [
-        {
-            "name": "br0",
-            "mac": "aa:aa:aa:aa:aa:aa"
-        },
-        {
-            "name": "eth0",
-            "mac": "a\u003cb\u0026",
-            "sandbox": "/run/netns/ctr"
-        }
-    ],
-    "ips": [
-        {
-            "version": "4",
-            "interface": 1,
-            "address": "10.88.0.5/24",
-            "gateway": "10.88.0.1"
-        },
-        {
-            "version": "6",
-            "address": "fd00::5/64"
-        }
-    ],
-    "routes": [
-        {
-            "dst": "0.0.0.0/0"
-        },
-        {
-            "dst": "fd01::/64",
-            "gw": "fd00::1",
-            "mtu": 1400,
-            "advmss": 1300,
-            "priority": 5,
-            "table": 100,
-            "scope": 0
-        }
-    ],
-    "dns": {
-        "nameservers": [
-            "10.1.2.1"
-        ],
-        "domain": "example"
-    }
-}"#;
+const LEGACY: &str = r#"{"cniVersion":"0.4.0",
+"interfaces":[{"name":"br0","mac":"aa:aa:aa:aa:aa:aa"},{"name":"eth0","mac":"a\u003cb\u0026","sandbox":"/run/netns/ctr"}],
+"ips":[{"version":"4","interface":1,"address":"10.88.0.5/24","gateway":"10.88.0.1"},{"version":"6","address":"fd00::5/64"}],
+"routes":[{"dst":"0.0.0.0/0"},{"dst":"fd01::/64","gw":"fd00::1","mtu":1400,"advmss":1300,"priority":5,"table":100,"scope":0}],
+"dns":{"nameservers":["10.1.2.1"],"domain":"example"}}"#;
 
-const ANCIENT: &str = r#"{
-    "cniVersion": "0.2.0",
-    "ip4": {
-        "ip": "10.88.0.5/24",
-        "gateway": "10.88.0.1",
-        "routes": [
-            {
-                "dst": "0.0.0.0/0"
-            }
-        ]
-    },
-    "ip6": {
-        "ip": "fd00::5/64",
-        "routes": [
-            {
-                "dst": "fd01::/64",
-                "gw": "fd00::1"
-            }
-        ]
-    },
-    "dns": {
-        "nameservers": [
-            "10.1.2.1"
-        ],
-        "domain": "example"
-    }
-}"#;
+const ANCIENT: &str = r#"{"cniVersion":"0.2.0",
+"ip4":{"ip":"10.88.0.5/24","gateway":"10.88.0.1",
+"routes":[{"dst":"0.0.0.0/0"}]},
+"ip6":{"ip":"fd00::5/64",
+"routes":[{"dst":"fd01::/64","gw":"fd00::1"}]},
+"dns":{"nameservers":["10.1.2.1"],"domain":"example"}}"#;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).expect("JSON")
+}
+
+/// JSON without white space. No value in it contains any.
+fn without_space(text: &str) -> String {
+    text.split_whitespace().collect()
 }
 
 fn modern() -> CniResult {
@@ -144,16 +44,8 @@ fn every_version_prints_its_shape() {
         (Version::V0_2_0, ANCIENT.to_owned()),
         (Version::V0_1_0, ANCIENT.replace("0.2.0", "0.1.0")),
     ] {
-        assert_eq!(modern().render(version), Ok(want), "{version}");
-    }
-}
-
-#[test]
-fn what_is_printed_is_read_back() {
-    for (text, version) in [(MODERN, Version::V1_0_0), (LEGACY, Version::V0_3_1), (ANCIENT, Version::V0_1_0)] {
-        let result = CniResult::parse_prev(&json(text), version).expect("valid");
-        let printed = result.render(version).expect("printable");
-        assert_eq!(CniResult::parse_any(&json(&printed), version), Ok(result));
+        let want = want.replace('\n', "");
+        assert_eq!(modern().render(version).map(|text| without_space(&text)), Ok(want), "{version}");
     }
 }
 
@@ -162,6 +54,9 @@ fn an_empty_result_says_so_in_each_shape() {
     let empty = CniResult::default();
     assert_eq!(empty.render(Version::V1_0_0), Ok("{\n    \"cniVersion\": \"1.0.0\"\n}".to_owned()));
     assert_eq!(empty.render(Version::V0_4_0), Ok("{\n    \"cniVersion\": \"0.4.0\",\n    \"dns\": {}\n}".to_owned()));
+    let nested = CniResult { routes: modern().routes[..1].to_vec(), ..CniResult::default() };
+    let want = "{\n    \"cniVersion\": \"1.0.0\",\n    \"routes\": [\n        {\n            \"dst\": \"0.0.0.0/0\"\n        }\n    ]\n}";
+    assert_eq!(nested.render(Version::V1_0_0), Ok(want.to_owned()));
     assert_eq!(empty.render(Version::V0_1_0), Err(ResultError::NoAddress { version: Version::V0_1_0 }));
 }
 
@@ -210,17 +105,4 @@ fn addresses_are_attributed_by_interface_name_and_sandbox() {
     assert_eq!(own(&result), ["10.88.0.5/24"]);
     result.ips[1].interface = Some(-1);
     assert_eq!(own(&result), ["10.88.0.5/24", "fd00::5/64"]);
-}
-
-proptest! {
-    #[test]
-    fn no_prev_result_panics(text in r#"\{("(ips|routes|dns|interfaces|ip4|cniVersion)":(\[\{\}\]|null|"x"|\{"ip":1\}|[0-9]),?){0,3}\}"#) {
-        if let Ok(json) = Json::parse(text.as_bytes()) {
-            for version in Version::ALL {
-                if let Ok(result) = CniResult::parse_prev(&json, *version) {
-                    let _printed = result.render(*version);
-                }
-            }
-        }
-    }
 }

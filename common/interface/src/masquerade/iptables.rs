@@ -74,29 +74,3 @@ pub fn remove_listed(at: &Attachment, family: Family, own: &[IpAddr]) -> Iptable
     removal.chains.iter_mut().for_each(|chain| chain.jumps = JumpRemoval::Listed);
     removal
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixtures::attachment;
-
-    #[test]
-    fn masquerade_rules_accept_the_own_network_before_they_masquerade() {
-        let addresses = ["10.1.2.5/24", "10.1.3.5/24", "fd00::5/64"].map(|text| text.parse().expect("CIDR"));
-        let ensures = ensure(&attachment("id1", "eth0"), &addresses);
-        let rules: Vec<String> = ensures.iter().map(ToString::to_string).collect();
-        let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
-        let chain = "CNI-a19237f207ed3fa9670f34ba";
-        let want = [
-            format!("-A {chain} -d 10.1.2.0/24 {comment} -j ACCEPT"),
-            format!("-A {chain} -d 10.1.3.0/24 {comment} -j ACCEPT"),
-            format!("-A {chain} ! -d 224.0.0.0/4 {comment} -j MASQUERADE"),
-            format!("-A POSTROUTING -s 10.1.2.5/32 {comment} -j {chain}"),
-            format!("-A POSTROUTING -s 10.1.3.5/32 {comment} -j {chain}"),
-        ];
-        let lines: Vec<&str> = rules[0].lines().map(str::trim).filter(|line| line.starts_with("-A")).collect();
-        assert_eq!(lines, want, "{}", rules[0]);
-        assert_eq!(rules.len(), 2);
-        assert!(rules[1].contains("! -d ff00::/8"), "{}", rules[1]);
-    }
-}

@@ -114,6 +114,3 @@ fn digits(text: &str) -> String {
 fn unquoted(text: &str) -> String {
     text.replace('"', "")
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,14 +26,15 @@ fn key(at: &Attachment) -> RecordKey {
     RecordKey::of_group(MASQUERADES, at.network.as_str(), &owner::text(at))
 }
 
-/// The step that writes the record: the names of the attachment, and its addresses.
-pub fn write(at: &Attachment, addresses: &[Cidr]) -> Step {
-    let words = addresses.iter().map(|cidr| cidr.address().to_string());
+/// The step that writes the record: the names of the attachment, its addresses, and those of earlier ADDs without a DEL.
+pub fn write(at: &Attachment, addresses: &[Cidr], earlier: &[IpAddr]) -> Step {
+    let added: Vec<IpAddr> = addresses.iter().map(|cidr| cidr.address()).collect();
+    let words = added.iter().chain(earlier.iter().filter(|one| !added.contains(one))).map(ToString::to_string);
     let text = [owner::text(at)].into_iter().chain(words).collect::<Vec<_>>().join(" ");
     Step::WriteRecord { key: key(at), text }
 }
 
-/// The addresses that ADD has made rules for. None without a record.
+/// The addresses that ADD, and earlier ones without a DEL, have made rules for. None without a record.
 pub fn addresses(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let text = host.records().read(&key(at))?.unwrap_or_default();
     Ok(text.split(' ').skip(OWNER_WORDS).filter_map(|word| word.parse().ok()).collect())

@@ -17,7 +17,6 @@ mod link;
 mod link_watch;
 mod netns_id;
 mod packed;
-mod parameter;
 mod question;
 pub(crate) mod reply;
 mod route;

@@ -290,38 +290,6 @@ const NAT_ADDRESS: u32 = 1;
 mod tests {
     use super::*;
 
-    fn decoded(instruction: &Instruction) -> Option<Instruction> {
-        let (name, attributes) = instruction.encode();
-        let mut bytes = vec![0; attributes.as_slice().buffer_len()];
-        attributes.as_slice().emit(&mut bytes);
-        Instruction::decode(name, &bytes)
-    }
-
-    #[test]
-    fn what_is_written_is_read_back() {
-        let name = || NftName::fixed("c");
-        let mut all = vec![
-            Instruction::Payload { header: Header::Network, offset: 12, length: 4 },
-            Instruction::DestinationType,
-            Instruction::ConnectionState,
-            Instruction::ConnectionStatus,
-            Instruction::Mask(vec![0xf0, 0, 0, 0]),
-            Instruction::Compare(Equality::Equal, vec![1]),
-            Instruction::Compare(Equality::Other, vec![0; 16]),
-            Instruction::InSet(name()),
-            Instruction::Load { register: 1, data: vec![10, 0, 0, 1] },
-            Instruction::Dnat { family: 2, port: true },
-            Instruction::Dnat { family: 10, port: false },
-            Instruction::Masquerade,
-        ];
-        all.extend(Meta::ALL.map(Instruction::Meta));
-        let verdicts = [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump(name()), Verdict::Goto(name())];
-        all.extend(verdicts.map(Instruction::Verdict));
-        for instruction in all {
-            assert_eq!(decoded(&instruction), Some(instruction));
-        }
-    }
-
     #[test]
     fn what_has_no_type_is_not_misread() {
         let emitted = |attributes: &[DefaultNla]| {

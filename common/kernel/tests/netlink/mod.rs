@@ -7,24 +7,17 @@ use std::process::Command;
 use std::rc::Rc;
 
 use cni_core::cidr::Cidr;
-use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
-use cni_model::vlan::VlanId;
 use nix::sched::{CloneFlags, setns, unshare};
 
 mod addresses;
-mod children;
-mod dumps;
 mod links;
 mod numbers;
-mod ports;
 mod routes;
-
-const MAIN: Option<u32> = Some(254);
 
 /// A network namespace and a socket in it.
 struct Namespace {
@@ -70,20 +63,6 @@ impl Namespace {
         }
         self.link(name)
     }
-
-    fn addresses(&mut self, index: u32, family: Option<Family>) -> Vec<String> {
-        let found = self.socket.addresses(index, family).expect("addresses");
-        found.iter().map(|address| address.cidr.to_string()).collect()
-    }
-
-    /// The gateways of the routes in a table, each with its destination.
-    fn routes(&mut self, family: Family, table: Option<u32>) -> Vec<(String, Vec<String>)> {
-        let found = self.socket.routes(family, table).expect("routes");
-        found
-            .iter()
-            .map(|route| (route.dst.to_string(), route.gateways.iter().map(IpAddr::to_string).collect()))
-            .collect()
-    }
 }
 
 fn mac(last: u8) -> Mac {
@@ -104,10 +83,6 @@ fn route(dst: &str, gw: Option<&str>) -> NewRoute {
 
 fn name(name: &str) -> IfName {
     IfName::parse(name).expect("a name")
-}
-
-fn vlan_id(id: u16) -> VlanId {
-    VlanId::new(id).expect("a VLAN")
 }
 
 fn link(new: &str, kind: LinkKind) -> NewLink {

@@ -6,16 +6,17 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_model::plan::Ns;
+use cni_model::plan::{Ns, Sysctl};
 use cni_netfilter::flows::{Flow, FlowFilter, StaleFlows};
 
 use crate::machine::LinuxHost;
 use cni_kernel::conntrack::Conntrack;
 use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::sysctl;
 
-mod size;
-
-use size::TableSize;
+/// To delete by filters, the kernel looks at every connection once for each filter; to list them, it locks every bucket of its table. So many
+/// looks take about as long as the buckets.
+const FEW_LOOKS: u64 = 40_000;
 
 impl LinuxHost {
     /// Deletes the tracked connections that are stale by the changes of several containers' ports. The kernel's table is
@@ -31,14 +32,14 @@ impl LinuxHost {
 }
 
 fn delete(host: &mut LinuxHost, all: &[StaleFlows]) -> Result<(), Error> {
-    let (mut conntrack, socket) = (Conntrack::open()?, host.socket(Ns::Host)?);
-    let size = TableSize::observe();
-    if size.is_some_and(|size| size.entries == 0) {
+    let count = connections();
+    if count == Some(0) {
         return Ok(());
     }
+    let (mut conntrack, socket) = (Conntrack::open()?, host.socket(Ns::Host)?);
     let mut listed = Vec::new();
     for stale in all {
-        let is_deleted = size.map_or(Ok(false), |size| delete_unseen(&mut conntrack, socket, stale, size))?;
+        let is_deleted = delete_unseen(&mut conntrack, socket, stale, count)?;
         listed.extend((!is_deleted).then_some(stale));
     }
     for family in Family::ALL {
@@ -50,15 +51,24 @@ fn delete(host: &mut LinuxHost, all: &[StaleFlows]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes by filters, if the kernel's filters can express what is stale and that is less work than listing all.
+/// The number of connections of the namespace; `None` if it cannot be read.
+fn connections() -> Option<u64> {
+    let read = sysctl::read(&Sysctl::fixed(&["net", "netfilter", "nf_conntrack_count"]));
+    read.inspect_err(|error| log::debug!("failed to read the number of connections: {error}")).ok()??.parse().ok()
+}
+
+/// Deletes by filters, if the kernel's filters can express what is stale, and it has few connections to look at.
 fn delete_unseen(
     conntrack: &mut Conntrack,
     socket: &mut Socket,
     stale: &StaleFlows,
-    size: TableSize,
+    count: Option<u64>,
 ) -> Result<bool, Error> {
+    let looks = |filters: usize| u64::try_from(filters).ok()?.checked_mul(count?);
     match stale.filters(|| socket.local_networks(stale.family()))? {
-        Some(filters) if size.favours_deletions(filters.len()) => Ok(conntrack.delete_all(&filters)?),
+        Some(filters) if looks(filters.len()).is_some_and(|looks| looks <= FEW_LOOKS) => {
+            Ok(conntrack.delete_all(&filters)?)
+        }
         Some(_) | None => Ok(false),
     }
 }

@@ -14,16 +14,7 @@ pub(super) fn set(
     value: &str,
     need: SysctlNeed,
 ) -> Result<Option<Step>, Error> {
-    let known = host.socket(ns)?.parameter(key);
-    if known.as_deref() == Some(value) {
-        return Ok(None);
-    }
-    let is_set = known.is_some() && host.socket(ns)?.set_parameter(key, value);
-    let written = host.side(ns)?.within(|| match known {
-        Some(earlier) if is_set => Ok(Some(earlier)),
-        Some(earlier) => sysctl::write(key, value).map(|()| Some(earlier)),
-        None => sysctl::ensure(key, value),
-    });
+    let written = host.side(ns)?.within(|| sysctl::ensure(key, value));
     match (written, need) {
         (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
         (Err(error), SysctlNeed::Wanted) => {

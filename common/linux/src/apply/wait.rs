@@ -132,6 +132,9 @@ pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<()
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 
+/// [`cni_model::plan::Until::Moment`]
+pub(super) const MOMENT: Duration = Duration::from_millis(20);
+
 /// Waits until a veth leads to no namespace that lives.
 pub(super) fn until_peer_gone(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
     let started = Instant::now();

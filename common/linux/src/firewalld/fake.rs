@@ -11,6 +11,9 @@ use zbus::export::futures_core::Stream;
 use zbus::message::Type;
 use zbus::{Connection, Guid, Message};
 
+/// The first call of each connection.
+const GREETING: &str = "0 org.freedesktop.DBus.Hello()";
+
 /// The bus's reply to a call.
 #[derive(Clone, Copy, Debug)]
 pub enum FakeReply {
@@ -28,7 +31,7 @@ pub enum FakeReply {
     HangUp,
 }
 
-/// A bus that takes one connection.
+/// A bus that takes one connection, and another one after each that it has ended, as long as its script has more.
 pub struct FakeBus {
     pub address: String,
     heard: JoinHandle<Vec<String>>,
@@ -38,7 +41,7 @@ pub struct FakeBus {
 impl FakeBus {
     /// A bus that lets the client in, and then does this with its calls.
     pub fn start(script: &[FakeReply]) -> Self {
-        let script: Vec<FakeReply> = [FakeReply::Text(":1.7")].iter().chain(script).copied().collect();
+        let script = script.to_vec();
         Self::with(move |listener| zbus::block_on(play(listener, script)))
     }
 
@@ -54,29 +57,35 @@ impl FakeBus {
     /// The calls, except the greeting, after the client has disconnected.
     pub fn heard(self) -> Vec<String> {
         let mut heard = self.heard.join().expect("the bus ends in order");
-        assert_eq!(heard.first().map(String::as_str), Some("0 org.freedesktop.DBus.Hello()"));
-        heard.remove(0);
+        assert_eq!(heard.first().map(String::as_str), Some(GREETING));
+        heard.retain(|call| call != GREETING);
         heard
     }
 }
 
 async fn play(listener: UnixListener, script: Vec<FakeReply>) -> Vec<String> {
-    let (client, _) = listener.accept().expect("a client");
-    let builder = Builder::unix_stream(client).server(Guid::generate()).p2p();
-    let mut calls = builder.build_message_stream().await.expect("the client is let in");
-    let bus = Connection::from(&calls);
-    let (mut heard, mut script) = (Vec::new(), script.into_iter());
-    while let Some(Ok(call)) = poll_fn(|context| Pin::new(&mut calls).poll_next(context)).await {
-        if call.message_type() == Type::MethodCall {
+    let (mut heard, mut script) = (Vec::new(), script.into_iter().peekable());
+    loop {
+        let (client, _) = listener.accept().expect("a client");
+        let builder = Builder::unix_stream(client).server(Guid::generate()).p2p();
+        let mut calls = builder.build_message_stream().await.expect("the client is let in");
+        let (bus, mut is_ended) = (Connection::from(&calls), false);
+        while !is_ended && let Some(Ok(call)) = poll_fn(|context| Pin::new(&mut calls).poll_next(context)).await {
+            if call.message_type() != Type::MethodCall {
+                continue;
+            }
             heard.push(text(&call));
-            match script.next() {
-                Some(FakeReply::HangUp) => break,
+            let say = if text(&call) == GREETING { Some(FakeReply::Text(":1.7")) } else { script.next() };
+            match say {
+                Some(FakeReply::HangUp) => is_ended = true,
                 Some(say) => answer(&bus, &call, say).await.expect("an answer"),
                 None => {}
             }
         }
+        if !is_ended || script.peek().is_none() {
+            return heard;
+        }
     }
-    heard
 }
 
 /// The flags, the method and the arguments, which are texts.

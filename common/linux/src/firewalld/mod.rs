@@ -14,7 +14,7 @@ use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cni_core::error::Error;
+use cni_core::error::{Error, Failure as _};
 use cni_netfilter::firewalld::{Firewalld, Zone};
 use zbus::fdo::DBusProxy;
 use zbus::names::BusName;
@@ -63,15 +63,28 @@ impl SystemFirewalld {
 
     /// Makes an address a source of a zone.
     pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<SourceAdded, FirewalldError> {
-        let attempt = FirewalldRequest::new(Method::Add, zone, address);
-        match self.bus.ask(async |bus| add(bus, &attempt).await) {
+        let (attempt, is_asked) = (FirewalldRequest::new(Method::Add, zone, address), Cell::new(false));
+        let answer = self.bus.ask(async |bus| {
+            is_asked.set(true);
+            add(bus, &attempt).await
+        });
+        match answer {
             Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
             Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
             Ok(BusAnswer::Error { name, text }) => {
                 self.is_forbidden.set(is_lack_of_rights(&name, &text));
                 Err(attempt.refused(name, text))
             }
-            Err(error) => Err(attempt.unanswered(error)),
+            Err(error) => {
+                // The connection is lost, and firewalld may have carried out the call: it is undone over another one.
+                if is_asked.get()
+                    && matches!(error, BusError::Failed { .. })
+                    && let Err(error) = self.remove_source(zone, address)
+                {
+                    log::warn!("{address} may remain in zone {}: {error}: {}", zone.as_str(), error.details());
+                }
+                Err(attempt.unanswered(error))
+            }
         }
     }
 
@@ -151,12 +164,12 @@ async fn zones(bus: &OpenBus) -> zbus::Result<ZonesProxy<'_>> {
     ZonesProxy::new(&bus.connection).await
 }
 
-/// Adds a source, and removes it again unless firewalld confirms. The bus carries out the calls of a connection in
+/// Adds a source, and removes it again if firewalld does not answer in time. The bus carries out the calls of a connection in
 /// order, even after the connection is closed.
 async fn add(bus: &OpenBus, attempt: &FirewalldRequest) -> Result<BusAnswer<String>, BusError> {
     let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
     let answer = bus.answer(async { zones(bus).await?.add_source(zone, &source).await }).await;
-    if answer.is_err()
+    if matches!(answer, Err(BusError::Silent { .. }))
         && let Err(error) = bus.answer(async { zones(bus).await?.remove_source_later(zone, &source).await }).await
     {
         log::warn!("{source} may remain in zone {zone}: {error}");

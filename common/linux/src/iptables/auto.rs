@@ -24,7 +24,7 @@ use cni_netfilter::nftables::{Nftables, NftablesError};
 
 use super::native::{BatchOutcome, Native, NativeIptables, UnknownRules};
 use super::restore::{RestoreIptables, legacy_tables};
-use crate::nftables::{KeptTables, NetlinkNftables};
+use crate::nftables::NetlinkNftables;
 use cni_kernel::netns::NetnsScope;
 
 /// The program that the iptables programs of the nf_tables flavour are links to.
@@ -86,8 +86,13 @@ impl AutoIptables {
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
     /// [`expire`](Self::expire).
-    pub fn keep_tables(&mut self, kept: KeptTables) {
-        self.kernel.connection().keep_tables(kept);
+    pub fn keep_tables(&mut self) {
+        self.kernel.connection().keep_tables();
+    }
+
+    /// Takes over what another one keeps of the tables of the same namespace.
+    pub(crate) fn take_over_tables(&mut self, former: &mut Self) {
+        self.kernel.connection().take_over_tables(former.kernel.connection());
     }
 
     /// Asks the kernel for changes before kept tables are used again.
@@ -230,13 +235,6 @@ impl Iptables for AutoIptables {
         }
         let listed = self.list(family, table, chain)?.unwrap_or_default();
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
-    }
-
-    fn kept(&mut self, family: Family, table: IptablesTable, rules: &[&IptablesRule]) -> Option<bool> {
-        if !self.is_in_nftables(family) {
-            return None;
-        }
-        NativeIptables::new(self.kernel.connection()).kept(family, table, rules)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {

@@ -30,18 +30,3 @@ impl Gaps {
         Some(if self.others == 0 { first.clone() } else { format!("{first}; and {} more", self.others) })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_are_reported_in_a_sentence() {
-        let mut gaps = Gaps::default();
-        assert_eq!(gaps.text(), None);
-        gaps.add("a");
-        assert_eq!(gaps.text().as_deref(), Some("a"));
-        ["b", "c"].iter().for_each(|gap| gaps.add(*gap));
-        assert_eq!(gaps.text().as_deref(), Some("a; and 2 more"));
-    }
-}

@@ -50,15 +50,3 @@ impl Limits {
         is_late || self.work.is_some_and(|most| processor_time().is_ok_and(|spent| spent >= most))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limits_of_del_are_reached_by_work_and_by_waiting() {
-        assert!(!Limits::of_del().are_reached() && !Limits::NONE.are_reached());
-        assert!(Limits { work: Some(Duration::ZERO), ..Limits::of_del() }.are_reached());
-        assert!(Limits { deadline: Some(Instant::now()), ..Limits::of_del() }.are_reached());
-    }
-}

@@ -5,17 +5,14 @@
 //! fill the socket, so that the next answer is lost.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use cni_core::family::Family;
-use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{ChainId, Generation, TableId};
 use netlink_packet_core::NetlinkSerializable;
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::handles::{RuleHandles, text};
-use super::snapshots::{KeptTables, TableSnapshot};
+use super::handles::RuleHandles;
+use super::kept::{KeptChain, KeptTable, KeptTables};
 use crate::latecomer::LatecomerLock;
 use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
@@ -28,45 +25,27 @@ pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
     handles: RuleHandles,
-    /// Where tables are kept, if they are.
+    /// Whole tables, if they are kept.
     kept: Option<KeptTables>,
     /// The state that decisions refer to, if tables are kept, unless others may have changed something since.
     current: Option<Generation>,
-    /// Rules of iptables that were added while tables were kept, and whose handles are not known yet.
-    added: Vec<(ChainId, IptablesRule)>,
-}
-
-impl Drop for NftConnection {
-    fn drop(&mut self) {
-        self.find_added();
-    }
-}
-
-impl KeptTables {
-    /// Reads tables of iptables that will be asked for, unless another thread is reading them or has done so. What cannot be
-    /// read now is read when it is asked for.
-    pub fn read_ahead(&self, tables: impl IntoIterator<Item = (Family, IptablesTable)>) {
-        let mut connection = NftConnection::new(NetnsScope::Current);
-        connection.keep_tables(self.clone());
-        for (family, table) in tables {
-            if let Err(cause) = connection.table(&TableId::fixed(family.into(), table.as_str())) {
-                log::debug!("table {family} {table} is not read ahead: {cause}");
-            }
-        }
-    }
 }
 
 impl NftConnection {
     /// Opens nothing yet.
     pub(crate) fn new(scope: NetnsScope) -> Self {
         let handles = RuleHandles::new(&scope);
-        Self { scope, socket: None, handles, kept: None, current: None, added: Vec::new() }
+        Self { scope, socket: None, handles, kept: None, current: None }
     }
 
     /// Reads tables as a whole, and keeps them for as long as nothing changes, unless they change all the time.
-    pub(crate) fn keep_tables(&mut self, kept: KeptTables) {
-        self.kept = Some(kept);
-        self.handles.stop_reading();
+    pub(crate) fn keep_tables(&mut self) {
+        self.kept = Some(KeptTables::default());
+    }
+
+    /// Takes over what another connection keeps of the tables of the same namespace.
+    pub(crate) fn take_over_tables(&mut self, former: &mut Self) {
+        self.kept = former.kept.take();
     }
 
     /// Asks the kernel for changes before kept tables are used again.
@@ -77,6 +56,11 @@ impl NftConnection {
     /// The remembered handles of rules.
     pub(crate) const fn handles(&mut self) -> &mut RuleHandles {
         &mut self.handles
+    }
+
+    /// The remembered handles of rules of iptables; `None` while tables are kept, whose index finds them.
+    pub(crate) fn handles_without_index(&mut self) -> Option<&mut RuleHandles> {
+        Some(&mut self.handles).filter(|_| self.kept.is_none())
     }
 
     /// Whether the object of a question exists.
@@ -91,7 +75,7 @@ impl NftConnection {
     /// Whether a chain exists.
     pub(crate) fn has_chain(&mut self, chain: &ChainId) -> Result<bool, Cause> {
         match self.table(&chain.table)? {
-            Some(table) => Ok(table.has_chain(chain)),
+            Some(table) => Ok(table.contains_key(chain.name.as_str())),
             None => self.exists(message::get_chain(chain)),
         }
     }
@@ -114,56 +98,64 @@ impl NftConnection {
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Cause> {
         if let Some(table) = self.table(&chain.table)? {
-            if !table.has_chain(chain) {
-                return Ok(None);
-            }
-            if let Some(rules) = table.rules(chain) {
-                return Ok(Some(rules.iter().filter_map(|rule| read(rule)).collect()));
-            }
+            let kept = table.get(chain.name.as_str());
+            return Ok(kept.map(|chain| chain.messages().filter_map(read).collect()));
         }
         let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
         log::debug!("listed chain {chain}: {} rules", rules.len());
         Ok((!rules.is_empty() || self.has_chain(chain)?).then_some(rules))
     }
 
+    /// A chain in its current state, if tables are kept and it exists.
+    pub(crate) fn kept_chain(&mut self, chain: &ChainId) -> Result<Option<&KeptChain>, Cause> {
+        Ok(self.table(&chain.table)?.and_then(|table| table.get(chain.name.as_str())))
+    }
+
     /// A table in its current state, if tables are kept, and nothing changes while it is read.
-    pub(crate) fn table(&mut self, table: &TableId) -> Result<Option<Arc<TableSnapshot>>, Cause> {
-        let Some(kept) = self.kept.clone() else { return Ok(None) };
-        let state = self.state()?;
-        if !kept.are_worth_it() {
-            log::debug!("tables are not kept any more: they change all the time");
-            self.kept = None;
-            self.handles.read_again();
+    fn table(&mut self, table: &TableId) -> Result<Option<&KeptTable>, Cause> {
+        if self.kept.is_none() {
             return Ok(None);
         }
-        kept.table(table, state, || {
-            let read = match self.read_table(table) {
+        let state = self.state()?;
+        if !self.kept.as_mut().is_some_and(|kept| kept.begin(state)) {
+            log::debug!("tables are not kept any more: they change all the time");
+            self.kept = None;
+        }
+        if self.kept.as_ref().is_some_and(|kept| !kept.has(table)) {
+            let mut read = match self.read_table(table) {
                 Err(Cause::Interrupted) => None,
                 read => Some(read?),
             };
-            let is_current = read.is_some() && self.generation()? == state;
-            Ok(read.filter(|_| is_current))
-        })
+            if self.generation()? != state {
+                read = None;
+            }
+            if let Some(kept) = &mut self.kept {
+                kept.keep(table, read);
+            }
+        }
+        Ok(self.kept.as_ref().and_then(|kept| kept.table(table)))
     }
 
     /// Reads a table. Each listing is read once: it takes long enough that another change is likely while it is repeated.
     ///
     /// # Errors
     /// [`Cause::Interrupted`] when something changes meanwhile.
-    fn read_table(&mut self, table: &TableId) -> Result<TableSnapshot, Cause> {
-        let mut snapshot = TableSnapshot::new(table);
+    fn read_table(&mut self, table: &TableId) -> Result<KeptTable, Cause> {
+        let mut chains = KeptTable::default();
         self.list_once(&message::get_chains(table.family), |payload| {
             let (of, chain) = listing::read_chain(payload)?;
-            (of == table.name.as_str()).then(|| snapshot.add_chain(chain))
+            (of == table.name.as_str()).then(|| chains.entry(chain).or_default());
+            None::<()>
         })?;
         let mut length = 0_usize;
         self.list_once(&message::get_rules_of_table(table), |payload| {
-            snapshot.add_rule(payload);
+            let chain = listing::read_chain_of_rule(payload)?;
+            chains.entry(chain.into_owned()).or_default().push(payload);
             length += 1;
             None::<()>
         })?;
         log::debug!("listed table {table}: {length} rules");
-        Ok(snapshot.finished())
+        Ok(chains)
     }
 
     fn list_once<T>(
@@ -226,24 +218,6 @@ impl NftConnection {
         }
         self.expire();
         done.map(|()| made)
-    }
-
-    /// Remembers a new rule whose handle is read from the kept tables when the connection ends.
-    pub(crate) fn find_later(&mut self, chain: &ChainId, rule: &IptablesRule) {
-        self.added.push((chain.clone(), rule.clone()));
-    }
-
-    fn find_added(&mut self) {
-        for (chain, rule) in std::mem::take(&mut self.added) {
-            match self.table(&chain.table) {
-                Ok(Some(table)) => {
-                    let handle = table.index(&chain).and_then(|index| index.only_handle(&rule));
-                    handle.into_iter().for_each(|handle| self.handles.keep(&chain, &text(&rule), handle));
-                }
-                Ok(None) => return,
-                Err(cause) => return log::debug!("the handles of new rules are not remembered: {cause}"),
-            }
-        }
     }
 
     /// Lets no other of these plugins compete, after others have changed something in between.

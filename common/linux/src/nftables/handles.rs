@@ -22,12 +22,14 @@ use cni_files::{FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::ChainId;
 
-use super::snapshots::LONG;
 use crate::identity::identity;
 use cni_kernel::netns::NetnsScope;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 pub(crate) const FEW: usize = 64;
+
+/// A chain with more rules of others than this is long.
+const LONG: usize = 32;
 
 /// The directory below which every network namespace has one.
 const DIRECTORY: &str = "handles";
@@ -40,11 +42,6 @@ const DIGITS: usize = 32;
 pub(crate) struct RuleHandles {
     root: PrivateDirectory,
     own: LinkDirectory,
-    /// Handles are remembered for other processes, and not looked up: kept tables answer without them.
-    is_write_only: bool,
-    /// The handles for other processes. They are written at the end, since nobody waits for them, and only where there is a link still: a
-    /// DEL may have removed the rule by then.
-    later: Vec<(ChainId, String, u64)>,
 }
 
 /// The directory of a namespace.
@@ -66,44 +63,7 @@ impl RuleHandles {
             NetnsScope::Current => LinkDirectory::Unasked,
             NetnsScope::Other(_) => LinkDirectory::None,
         };
-        Self {
-            root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY),
-            own,
-            is_write_only: false,
-            later: Vec::new(),
-        }
-    }
-
-    /// From now on finds nothing, and learns nothing from listings. The handles of new rules are remembered.
-    pub(crate) const fn stop_reading(&mut self) {
-        self.is_write_only = true;
-    }
-
-    /// Finds and learns again.
-    pub(crate) fn read_again(&mut self) {
-        self.is_write_only = false;
-        self.write_later();
-    }
-
-    fn write_later(&mut self) {
-        let later = std::mem::take(&mut self.later);
-        if later.is_empty() {
-            return;
-        }
-        let Some(directory) = self.directory() else { return };
-        for (chain, rule, handle) in later {
-            let link = directory.path().join(name(&chain, &rule));
-            match fs::remove_file(&link) {
-                Ok(()) => write(&link, handle),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => unless_failed(Err(FileError::of("replace", &link)(error))),
-            }
-        }
-    }
-
-    /// Whether handles are looked up, and learned from listings.
-    pub(crate) const fn are_read(&self) -> bool {
-        !self.is_write_only
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY).below(DIRECTORY), own }
     }
 
     /// Whether there may be links, so that the handles of new rules are of use.
@@ -113,17 +73,12 @@ impl RuleHandles {
 
     /// The handle that a rule had when it was last seen.
     pub(crate) fn find(&mut self, chain: &ChainId, rule: &str) -> Option<u64> {
-        if self.is_write_only {
-            return None;
-        }
         fs::read_link(self.link(chain, rule)?).ok()?.to_str()?.parse().ok()
     }
 
     /// Remembers the handle of a rule that has no copy.
     pub(crate) fn keep(&mut self, chain: &ChainId, rule: &str, handle: u64) {
-        if self.is_write_only {
-            self.later.push((chain.clone(), rule.to_owned(), handle));
-        } else if let Some(link) = self.link(chain, rule) {
+        if let Some(link) = self.link(chain, rule) {
             write(&link, handle);
         }
     }
@@ -138,9 +93,6 @@ impl RuleHandles {
     /// Takes note of rules, each with the handles of its copies, which were looked for in a chain that holds so many
     /// others.
     pub(crate) fn learn(&mut self, chain: &ChainId, others: usize, rules: &[(String, Vec<u64>)]) {
-        if self.is_write_only {
-            return;
-        }
         let is_long = others > LONG;
         let is_any_kept = is_long && rules.iter().any(|(_, handles)| handles.len() == 1);
         if is_any_kept && let Some(directory) = self.own() {
@@ -177,12 +129,6 @@ impl RuleHandles {
             LinkDirectory::At(directory) => Some(directory),
             LinkDirectory::Unasked | LinkDirectory::Missing | LinkDirectory::None => None,
         }
-    }
-}
-
-impl Drop for RuleHandles {
-    fn drop(&mut self) {
-        self.write_later();
     }
 }
 
@@ -234,7 +180,7 @@ mod tests {
 
     fn handles(root: &Path) -> RuleHandles {
         let root = PrivateDirectory::new(root.join("records")).below(DIRECTORY);
-        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root, is_write_only: false, later: Vec::new() }
+        RuleHandles { own: LinkDirectory::At(root.below("boot-1")), root }
     }
 
     fn chain(name: &'static str) -> ChainId {
@@ -263,55 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn handles_for_other_processes_are_written_at_the_end() {
-        let root = tempfile::tempdir().expect("directory");
-        let seen = || handles(root.path()).find(&chain("C"), "a");
-        let mut writing = handles(root.path());
-        writing.learn(&chain("C"), LONG + 1, &found(&[7]));
-        writing.stop_reading();
-        writing.keep(&chain("C"), "a", 8);
-        assert_eq!(seen(), Some(7));
-        drop(writing);
-        assert_eq!(seen(), Some(8));
-        let mut writing = handles(root.path());
-        writing.stop_reading();
-        writing.keep(&chain("C"), "a", 9);
-        writing.forget(&chain("C"), "a");
-        drop(writing);
-        assert_eq!(seen(), None);
-    }
-
-    #[test]
     fn only_a_long_chain_makes_the_directory() {
         let root = tempfile::tempdir().expect("directory");
         let mut handles = handles(root.path());
         handles.learn(&chain("C"), LONG, &found(&[7]));
         handles.keep(&chain("C"), "a", 7);
         assert_eq!((handles.find(&chain("C"), "a"), root.path().join("records").exists()), (None, false));
-    }
-
-    #[test]
-    fn a_rule_with_copies_or_without_any_is_forgotten() {
-        let root = tempfile::tempdir().expect("directory");
-        let mut handles = handles(root.path());
-        for copies in [&[7, 8][..], &[]] {
-            handles.learn(&chain("C"), LONG + 1, &found(&[7]));
-            assert_eq!(handles.find(&chain("C"), "a"), Some(7));
-            handles.learn(&chain("C"), 0, &found(copies));
-            assert_eq!(handles.find(&chain("C"), "a"), None, "{copies:?}");
-        }
-    }
-
-    #[test]
-    fn a_link_that_is_no_number_counts_as_missing() {
-        let root = tempfile::tempdir().expect("directory");
-        let mut handles = handles(root.path());
-        handles.learn(&chain("C"), LONG + 1, &found(&[7]));
-        for target in ["x", "-1", "7 "] {
-            let link = handles.link(&chain("C"), "a").expect("a name");
-            fs::remove_file(&link).expect("removed");
-            symlink(target, &link).expect("written");
-            assert_eq!(handles.find(&chain("C"), "a"), None, "{target:?}");
-        }
     }
 }

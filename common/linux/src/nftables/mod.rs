@@ -5,8 +5,8 @@
 
 pub(crate) mod connection;
 pub(crate) mod handles;
+mod kept;
 mod script;
-mod snapshots;
 
 use std::env;
 use std::ffi::OsString;
@@ -26,7 +26,6 @@ use cni_kernel::nftables::request::ChangeMessage;
 use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
 use handles::FEW;
-pub use snapshots::KeptTables;
 
 /// The nf_tables of a network namespace.
 #[derive(Debug)]
@@ -59,9 +58,6 @@ impl NetlinkNftables {
 
     /// The selected rules, if they are selected by all that they say, and the kernel shows each at its remembered handle.
     fn remembered(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
-        if !self.connection.handles().are_read() {
-            return Ok(None);
-        }
         let rules: Option<Vec<&[NftRule]>> = meant.iter().map(RuleSelection::listed).collect();
         let rules = rules.map(|rules| rules.concat()).filter(|rules| (1..=FEW).contains(&rules.len()));
         let mut found = Vec::new();
@@ -87,9 +83,6 @@ impl NetlinkNftables {
         let length = listed.len();
         let mut found: Vec<ListedRule> = listed.into_iter().flatten().flatten().collect();
         found.retain(|rule| wanted.hold(family, rule));
-        if !self.connection.handles().are_read() {
-            return Ok(Some(found));
-        }
         let copies = |rule: &NftRule| {
             let copies = found.iter().filter(|found| found.is(rule));
             (rule.to_string(), copies.map(|found| found.handle).collect())
@@ -132,13 +125,6 @@ impl Nftables for NetlinkNftables {
             Some(rules) => Ok(Some(rules)),
             None => self.select(chain, meant).map_err(failed),
         }
-    }
-
-    fn kept(&mut self, rules: &[&NftRule]) -> bool {
-        rules.iter().all(|rule| {
-            let table = self.connection.table(&rule.chain.table).ok().flatten();
-            table.is_some_and(|table| table.certainly_has(rule))
-        })
     }
 
     fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {

@@ -3,7 +3,6 @@
 //! Whether rules may go without the programs is told by the name of the file behind their links, so on one
 //! kind of host that is the name of a script.
 
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -11,15 +10,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use cni_core::family::Family;
-use cni_core::names::ChainName;
-use cni_kernel::netns::NetnsScope;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
-use cni_linux::nftables::KeptTables;
-use cni_netfilter::iptables::{
-    Batch, BatchError, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces, SkeletonLock,
-};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use cni_netfilter::iptables::Iptables;
 use tempfile::TempDir;
 
 /// Where the rules end up in the kernel.
@@ -29,87 +21,9 @@ pub enum Flavour {
     Nft,
     /// In nf_tables, without the programs where that can be.
     Native,
-    /// The same, by a process that keeps whole tables.
+    /// The same, by processes that keep whole tables.
     Kept,
     Legacy,
-}
-
-/// iptables as a host of a flavour has it.
-pub enum FlavourIptables {
-    Programs(RestoreIptables),
-    Native(Box<AutoIptables>),
-}
-
-impl FlavourIptables {
-    /// The tables of the network namespace of the calling thread.
-    pub fn new(flavour: Flavour, path: OsString) -> Self {
-        match flavour {
-            Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreIptables::new().with_path(path)),
-            Flavour::Native | Flavour::Kept => {
-                let mut tables = AutoIptables::new().with_path(path);
-                if flavour == Flavour::Kept {
-                    tables.keep_tables(KeptTables::default());
-                }
-                Self::Native(Box::new(tables))
-            }
-        }
-    }
-
-    pub fn with_patience(self, patience: Duration) -> Self {
-        match self {
-            Self::Programs(tables) => Self::Programs(tables.with_patience(patience)),
-            Self::Native(tables) => Self::Native(Box::new(tables.with_patience(patience))),
-        }
-    }
-
-    pub fn within(self, scope: NetnsScope) -> Self {
-        match self {
-            Self::Programs(tables) => Self::Programs(tables.within(scope)),
-            Self::Native(tables) => Self::Native(Box::new(tables.within(scope))),
-        }
-    }
-
-    /// Asks the kernel for changes before kept tables are used again.
-    pub fn expire(&mut self) {
-        if let Self::Native(tables) = self {
-            tables.expire();
-        }
-    }
-
-    fn inner(&mut self) -> &mut dyn Iptables {
-        match self {
-            Self::Programs(tables) => tables,
-            Self::Native(tables) => &mut **tables,
-        }
-    }
-}
-
-impl Iptables for FlavourIptables {
-    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
-        self.inner().list(family, table, chain)
-    }
-
-    fn places(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-        rules: &[&IptablesRule],
-    ) -> Result<RulePlaces, IptablesError> {
-        self.inner().places(family, table, chain, rules)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        self.inner().commit(batch)
-    }
-
-    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
-        self.inner().absence(family, table)
-    }
-
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
-        self.inner().lock()
-    }
 }
 
 /// The namespaces of the calling thread, with one flavour of iptables.
@@ -121,13 +35,10 @@ pub struct FlavourHost {
 
 /// Runs a test on a new host of every kind.
 pub fn everywhere(test: impl Fn(&FlavourHost) + Sync) {
-    on(Flavour::Nft, &test);
-    on(Flavour::Native, &test);
-    on(Flavour::Kept, &test);
-    on(Flavour::Legacy, &test);
+    [Flavour::Nft, Flavour::Native, Flavour::Kept, Flavour::Legacy].iter().for_each(|flavour| on(*flavour, &test));
 }
 
-/// Runs a test on a new host of one flavour, for each family. The namespaces end with their thread.
+/// Runs a test on a new host of one flavour, for each family.
 pub fn on(flavour: Flavour, test: impl Fn(&FlavourHost) + Sync) {
     for family in Family::ALL {
         std::thread::scope(|scope| {
@@ -140,66 +51,58 @@ pub fn on(flavour: Flavour, test: impl Fn(&FlavourHost) + Sync) {
 
 impl FlavourHost {
     fn enter(flavour: Flavour, family: Family) -> Self {
-        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("new namespaces; this test needs root");
-        let none = None::<&str>;
-        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("private mounts");
-        mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).expect("an empty /run");
+        crate::alone();
         let host = Self { flavour, family, programs: TempDir::new().expect("a directory") };
         for family in Family::ALL {
-            for program in [family.iptables().to_owned(), format!("{}-restore", family.iptables())] {
-                host.install(&program);
-            }
+            host.install(family.iptables());
+            host.install(&format!("{}-restore", family.iptables()));
         }
         host
     }
 
     fn multi(&self) -> &'static str {
-        match self.flavour {
-            Flavour::Nft | Flavour::Native | Flavour::Kept => "/usr/sbin/xtables-nft-multi",
-            Flavour::Legacy => "/usr/sbin/xtables-legacy-multi",
-        }
+        if self.flavour == Flavour::Legacy { "/usr/sbin/xtables-legacy-multi" } else { "/usr/sbin/xtables-nft-multi" }
     }
 
     fn install(&self, program: &str) {
         let path = self.programs.path().join(program);
-        let file = match self.flavour {
-            Flavour::Nft | Flavour::Legacy => path.clone(),
-            Flavour::Native | Flavour::Kept => {
-                let directory = self.programs.path().join(format!("of-{program}"));
-                fs::create_dir(&directory).expect("a directory");
-                let file = directory.join("xtables-nft-multi");
-                symlink(&file, &path).expect("a link");
-                file
-            }
-        };
-        let script = format!(
-            "#!/bin/sh\necho {program} \"$@\" >> {}\nexec {} {program} \"$@\"\n",
-            self.log().display(),
-            self.multi()
-        );
-        fs::write(&file, script).expect("written");
+        let mut file = path.clone();
+        if matches!(self.flavour, Flavour::Native | Flavour::Kept) {
+            let directory = self.programs.path().join(format!("of-{program}"));
+            fs::create_dir(&directory).expect("a directory");
+            file = directory.join("xtables-nft-multi");
+            symlink(&file, &path).expect("a link");
+        }
+        let (log, multi) = (self.log(), self.multi());
+        let noted = format!("echo {program} \"$@\" >> {}", log.display());
+        fs::write(&file, format!("#!/bin/sh\n{noted}\nexec {multi} {program} \"$@\"\n")).expect("written");
         fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("executable");
     }
 
     /// As many programs as are started where this many are needed at most.
     pub fn programs(&self, number: usize) -> usize {
-        match self.flavour {
-            Flavour::Nft | Flavour::Legacy => number,
-            Flavour::Native | Flavour::Kept => 0,
-        }
+        if matches!(self.flavour, Flavour::Native | Flavour::Kept) { 0 } else { number }
     }
 
     fn log(&self) -> PathBuf {
         self.programs.path().join("log")
     }
 
-    /// The programs as a `PATH`.
-    pub fn path(&self) -> OsString {
-        self.programs.path().as_os_str().to_owned()
+    /// iptables as a new process has it.
+    pub fn tables(&self) -> Box<dyn Iptables> {
+        self.tables_of(self.flavour)
     }
 
-    pub fn tables(&self) -> FlavourIptables {
-        FlavourIptables::new(self.flavour, self.path())
+    pub fn tables_of(&self, flavour: Flavour) -> Box<dyn Iptables> {
+        let (path, patience) = (self.programs.path().as_os_str().to_owned(), Duration::from_secs(30));
+        if matches!(flavour, Flavour::Nft | Flavour::Legacy) {
+            return Box::new(RestoreIptables::new().with_path(path).with_patience(patience));
+        }
+        let mut tables = AutoIptables::new().with_path(path).with_patience(patience);
+        if flavour == Flavour::Kept {
+            tables.keep_tables();
+        }
+        Box::new(tables)
     }
 
     /// The programs that were run since the last question.
@@ -228,12 +131,4 @@ impl FlavourHost {
         let text = self.iptables(&format!("-t {table} -S"));
         text.lines().filter(|line| !line.starts_with("-P")).map(str::to_owned).collect()
     }
-}
-
-/// Runs a program that must succeed, and returns what it prints.
-pub fn run(command: &str) -> String {
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().expect("a program")).args(words).output().expect("it is installed");
-    assert!(output.status.success(), "{command}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
 }

@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesRule, IptablesRuleset, IptablesTable, Match, Target, ensure,
-    missing, undo,
+    Batch, BatchError, BatchLine, IptablesRule, IptablesRuleset, IptablesTable, Target, ensure, missing, undo,
 };
 
 use super::all_kinds;
-use super::host::{Flavour, FlavourIptables, on, run};
-use super::wanted::{address, chain, dnat_chain, portmap};
+use super::host::{Flavour, on};
+use super::wanted::{address, chain, dnat_chain, portmap, rule};
+use crate::run;
 
 /// Where the kernel's answer is lost, a thread sleeps for ten seconds: the time limit of the socket.
 const LOST_ANSWER: Duration = Duration::from_secs(9);
@@ -32,46 +31,28 @@ fn sleeping_time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, started.elapsed().saturating_sub(awake() - before))
 }
 
-/// Whether a rule can be written without the programs.
-fn is_native(rule: &IptablesRule) -> bool {
-    let by_programs = |part: &Match| matches!(part, Match::Raw(_) | Match::Port(Proto::Sctp | Proto::Dccp, _));
-    !rule.matches.iter().any(by_programs) && !matches!(rule.target, Target::Raw(_))
-}
-
 #[test]
 fn what_is_written_without_the_programs_is_theirs_and_what_they_write_is_read_without_them() {
     on(Flavour::Native, |host| {
-        let family = host.family;
-        let rules: Vec<IptablesRule> = all_kinds(family).into_iter().filter(is_native).collect();
-        assert_eq!(rules.len(), all_kinds(family).len() - 4);
+        let (family, [rules, _]) = (host.family, all_kinds(host.family));
         let batch = |ops: Vec<BatchLine>| Batch { family, table: IptablesTable::Nat, ops };
         let all = |op: fn(IptablesRule) -> BatchLine| batch(rules.iter().cloned().map(op).collect());
-        let (mut ours, mut theirs) = (host.tables(), FlavourIptables::new(Flavour::Nft, host.path()));
+        let (mut ours, mut theirs) = (host.tables(), host.tables_of(Flavour::Nft));
         let chains = ["CNI-OTHER", "CNI-TEST"].map(|name| BatchLine::CreateChain(chain(name))).to_vec();
         theirs.commit(&batch(chains)).expect("two chains");
-        let text: Vec<String> = rules.iter().map(IptablesRule::to_string).collect();
         let canonical: Vec<IptablesRule> = rules.iter().map(IptablesRule::canonical).collect();
-        for writer in [Flavour::Native, Flavour::Nft] {
-            let (mut writer, is_native) = (FlavourIptables::new(writer, host.path()), writer == Flavour::Native);
+        for (writer, others) in [(Flavour::Native, Flavour::Nft), (Flavour::Nft, Flavour::Native)] {
             host.started();
-            writer.commit(&all(BatchLine::Append)).expect("appended");
-            assert_eq!(host.started().len(), usize::from(!is_native));
-            assert_eq!(host.iptables("-t nat -S CNI-TEST").lines().skip(1).collect::<Vec<_>>(), text);
-            theirs.commit(&all(BatchLine::Require)).expect("all there, say the programs");
-            assert_eq!(
-                theirs.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed"),
-                Some(canonical.clone())
-            );
-            host.started();
-            ours.commit(&all(BatchLine::Require)).expect("all there");
-            assert_eq!(
-                ours.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed"),
-                Some(canonical.clone())
-            );
+            host.tables_of(writer).commit(&all(BatchLine::Append)).expect("appended");
+            assert_eq!(host.started().len(), usize::from(writer == Flavour::Nft));
+            for reader in [&mut theirs, &mut ours] {
+                host.started();
+                reader.commit(&all(BatchLine::Require)).expect("all there");
+                let listed = reader.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed");
+                assert_eq!(listed.as_ref(), Some(&canonical));
+            }
             assert_eq!(host.started(), [""; 0]);
-            let mut deleter = if is_native { FlavourIptables::new(Flavour::Nft, host.path()) } else { host.tables() };
-            deleter.commit(&all(BatchLine::Delete)).expect("deleted");
-            assert_eq!(host.started().len(), usize::from(is_native));
+            host.tables_of(others).commit(&all(BatchLine::Delete)).expect("deleted");
             assert_eq!(ours.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed"), Some(Vec::new()));
         }
     });
@@ -81,55 +62,45 @@ fn what_is_written_without_the_programs_is_theirs_and_what_they_write_is_read_wi
 fn what_does_not_fit_is_refused_without_the_programs_and_changes_nothing() {
     on(Flavour::Native, |host| {
         let (family, mut tables) = (host.family, host.tables());
-        ensure(&mut tables, &portmap(family, 1)).expect("the skeleton and container 1");
+        ensure(&mut *tables, &portmap(family, 1)).expect("the shared chains and those of container 1");
         let before = host.dump("nat");
-        let rule = IptablesRule::new(chain("CNI-HOSTPORT-DNAT"), Vec::new(), Target::Return);
+        let (shared, rule) = (chain("CNI-HOSTPORT-DNAT"), rule("-A CNI-HOSTPORT-DNAT -j RETURN"));
         host.started();
-        for op in [BatchLine::Require(rule.clone()), BatchLine::Delete(rule.clone())] {
-            let ops = vec![op, BatchLine::EmptyChain(chain("CNI-HOSTPORT-DNAT"))];
-            let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops });
+        for (ops, text) in [
+            (
+                [BatchLine::Require(rule.clone()), BatchLine::EmptyChain(shared.clone())],
+                "-C CNI-HOSTPORT-DNAT -j RETURN",
+            ),
+            (
+                [BatchLine::Delete(rule.clone()), BatchLine::EmptyChain(shared.clone())],
+                "-D CNI-HOSTPORT-DNAT -j RETURN",
+            ),
+            ([BatchLine::Append(rule), BatchLine::CreateChain(shared)], "-N CNI-HOSTPORT-DNAT"),
+        ] {
+            let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops: ops.to_vec() });
             let Err(BatchError::Refused(refusal)) = refused else { panic!("{refused:?}") };
-            assert!(refusal.text.contains("CNI-HOSTPORT-DNAT -j RETURN: does not fit"), "{refusal:?}");
+            assert_eq!(refusal.text, format!("{text}: does not fit"));
         }
-        let ops = vec![BatchLine::Append(rule), BatchLine::CreateChain(chain("CNI-HOSTPORT-DNAT"))];
-        let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops });
-        let Err(BatchError::Refused(refusal)) = refused else { panic!("{refused:?}") };
-        assert_eq!(refusal.text, "-N CNI-HOSTPORT-DNAT: does not fit");
-        assert_eq!(host.started(), [""; 0]);
-        assert_eq!(host.dump("nat"), before);
+        assert_eq!((host.started(), host.dump("nat")), (Vec::new(), before));
     });
 }
 
 /// What a container with many UDP ports needs: three rules for each.
 fn many_ports(family: Family, ports: u16) -> IptablesRuleset {
-    let mut want = portmap(family, 1);
-    let here = address(family, 1);
-    let rules = |port| {
-        let rule = |from: Option<Match>, target| {
-            let matches = from.into_iter().chain([Match::Port(Proto::Udp, port)]).collect();
-            IptablesRule::new(dnat_chain(1), matches, target)
-        };
-        let marked = |from| rule(Some(Match::Source(from)), Target::Jump(chain("CNI-HOSTPORT-SETMARK")));
-        let translated = rule(None, Target::Dnat((here.address(), port).into()));
-        [marked(here.network()), marked(Cidr::host(family.loopback())), translated]
-    };
-    for own in &mut want.chains {
-        own.rules = (1..=ports).flat_map(rules).collect();
-    }
+    let (mut want, own, to) = (portmap(family, 1), dnat_chain(1), address(family, 1));
+    want.chains[0].rules = (1..=ports)
+        .flat_map(|port| {
+            let (here, lo) = (to.network(), Cidr::host(family.loopback()));
+            let part = format!("-p udp -m udp --dport {port}");
+            let to = std::net::SocketAddr::new(to.address(), port);
+            [
+                rule(&format!("-A {own} -s {here} {part} -j CNI-HOSTPORT-SETMARK")),
+                rule(&format!("-A {own} -s {lo} {part} -j CNI-HOSTPORT-SETMARK")),
+                rule(&format!("-A {own} {part} -j DNAT --to-destination {to}")),
+            ]
+        })
+        .collect();
     want
-}
-
-/// Without the table the kernel would refuse every rule, and a socket holds no more than about 277 of its answers.
-#[test]
-fn many_rules_for_a_table_that_is_not_there_are_made_at_once() {
-    on(Flavour::Native, |host| {
-        let (want, mut tables) = (many_ports(host.family, 200), host.tables());
-        let (change, slept) = sleeping_time(|| ensure(&mut tables, &want).expect("made").expect("something was added"));
-        assert!(slept < LOST_ANSWER, "{slept:?}");
-        assert_eq!(missing(&mut tables, &want).expect("looked"), None);
-        undo(&mut tables, &change).expect("removed");
-        assert_eq!(host.dump("nat").iter().find(|line| line.contains("CNI-DN-")), None);
-    });
 }
 
 /// Each change makes all others of the same moment come too late. The programs, which read more, would come later still.
@@ -137,20 +108,20 @@ fn many_rules_for_a_table_that_is_not_there_are_made_at_once() {
 fn those_who_come_too_late_go_one_by_one_without_the_programs() {
     const CONTAINERS: u16 = 16;
     on(Flavour::Native, |host| {
-        ensure(&mut host.tables(), &portmap(host.family, CONTAINERS)).expect("ensured");
+        ensure(&mut *host.tables(), &portmap(host.family, CONTAINERS)).expect("ensured");
         host.started();
         let all = Barrier::new(usize::from(CONTAINERS));
         std::thread::scope(|scope| {
             for n in 0..CONTAINERS {
-                let (path, all) = (host.path(), &all);
+                let all = &all;
                 scope.spawn(move || {
-                    let mut tables = FlavourIptables::new(host.flavour, path);
+                    let mut tables = host.tables();
                     all.wait();
                     for _ in 0..2 {
-                        let change = ensure(&mut tables, &portmap(host.family, n)).expect("ensured").expect("added");
-                        undo(&mut tables, &change).expect("removed");
+                        let change = ensure(&mut *tables, &portmap(host.family, n)).expect("ensured").expect("added");
+                        undo(&mut *tables, &change).expect("removed");
                     }
-                    ensure(&mut tables, &portmap(host.family, n)).expect("ensured");
+                    ensure(&mut *tables, &portmap(host.family, n)).expect("ensured");
                 });
             }
         });
@@ -160,21 +131,25 @@ fn those_who_come_too_late_go_one_by_one_without_the_programs() {
     });
 }
 
-/// The kernel reports the handles of rules that are remembered, and a socket holds no more than some hundreds of such
-/// messages.
+/// Without the table the kernel would refuse every rule, and it reports the handles of rules that are remembered: a socket holds no more
+/// than some hundreds of its answers.
 #[test]
-fn many_rules_of_a_chain_that_is_known_are_made_again_at_once() {
+fn many_rules_are_made_at_once_without_a_table_and_in_a_chain_that_is_known() {
     on(Flavour::Native, |host| {
         let (want, mut tables) = (many_ports(host.family, 2000), host.tables());
-        ensure(&mut tables, &want).expect("made");
+        let (change, slept) =
+            sleeping_time(|| ensure(&mut *tables, &want).expect("made").expect("something was added"));
+        assert!(slept < LOST_ANSWER, "{slept:?}");
         let before = host.dump("nat");
         for _ in 0..2 {
             tables.list(host.family, IptablesTable::Nat, &dnat_chain(1)).expect("listed");
-            let (_, slept) = sleeping_time(|| ensure(&mut tables, &want).expect("made again"));
+            let (_, slept) = sleeping_time(|| ensure(&mut *tables, &want).expect("made again"));
             assert!(slept < LOST_ANSWER, "{slept:?}");
             assert_eq!(host.dump("nat"), before);
         }
-        assert_eq!(missing(&mut tables, &want).expect("looked"), None);
+        assert_eq!(missing(&mut *tables, &want).expect("looked"), None);
+        undo(&mut *tables, &change).expect("removed");
+        assert_eq!(host.dump("nat").iter().find(|line| line.contains("CNI-DN-")), None);
     });
 }
 
@@ -182,12 +157,10 @@ fn many_rules_of_a_chain_that_is_known_are_made_again_at_once() {
 fn more_refusals_than_a_socket_holds_are_one_refusal_and_the_next_question_is_answered() {
     on(Flavour::Native, |host| {
         let (family, mut tables) = (host.family, host.tables());
-        ensure(&mut tables, &portmap(family, 1)).expect("the skeleton and container 1");
+        ensure(&mut *tables, &portmap(family, 1)).expect("the shared chains and those of container 1");
         let before = host.dump("nat");
-        let astray = |port| {
-            let matches = vec![Match::Port(Proto::Udp, port)];
-            BatchLine::Append(IptablesRule::new(chain("CNI-TEST"), matches, Target::Jump(chain("CNI-NOWHERE"))))
-        };
+        let astray =
+            |port: u16| BatchLine::Append(rule(&format!("-A CNI-TEST -p udp -m udp --dport {port} -j CNI-NOWHERE")));
         let ops = [BatchLine::CreateChain(chain("CNI-TEST"))].into_iter().chain((1..=2000).map(astray)).collect();
         let (refused, slept) = sleeping_time(|| tables.commit(&Batch { family, table: IptablesTable::Nat, ops }));
         assert!(matches!(refused, Err(BatchError::Refused(_))), "{refused:?}");

@@ -1,19 +1,20 @@
 //! What the plugins want of the packet filter, for a container of either family.
 
-use std::net::SocketAddr;
-
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::names::{ChainName, Comment};
-use cni_netfilter::Proto;
+use cni_core::names::ChainName;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Mark, Match, OwnedChain,
-    OwnedChainRef, PortSet, RulePlacement, SharedRule, Target, UidRange,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, OwnedChain,
+    OwnedChainRef, RulePlacement, SharedRule,
 };
 
 pub fn chain(name: &str) -> ChainName {
     ChainName::parse(name).expect(name)
+}
+
+pub fn rule(line: &str) -> IptablesRule {
+    IptablesRule::parse(line).expect(line)
 }
 
 /// The address of container number `n`, in the network of all.
@@ -25,41 +26,42 @@ pub fn address(family: Family, n: u16) -> Cidr {
     text.parse().expect("an address")
 }
 
-fn mark() -> Mark {
-    Mark::bit(13).expect("a mark")
+fn host(family: Family, n: u16) -> Cidr {
+    Cidr::host(address(family, n).address())
 }
 
-fn commented(text: &str) -> Match {
-    Match::Comment(Comment::new(text))
-}
-
-fn whose(n: u16) -> Match {
-    commented(&format!("dnat name: \"nomad\" id: \"it's #{n} \\o/\""))
+fn shared(rules: &[(RulePlacement, &str)]) -> Vec<SharedRule> {
+    rules.iter().map(|(place, line)| SharedRule { rule: rule(line), place: place.clone() }).collect()
 }
 
 /// The rules of portmap: a skeleton, a chain of the container, and an entry rule.
 pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
-    let setmark = chain("CNI-HOSTPORT-SETMARK");
-    let masq = chain("CNI-HOSTPORT-MASQ");
-    let dnat = chain("CNI-HOSTPORT-DNAT");
-    let jump =
-        |from: &str, to: &ChainName, what: Match| IptablesRule::new(chain(from), vec![what], Target::Jump(to.clone()));
-    let shared = |place, rule| SharedRule { rule, place };
-    let set =
-        IptablesRule::new(setmark.clone(), vec![commented("CNI portfwd masquerade mark")], Target::SetMark(mark()));
+    let (own, to) = (dnat_chain(n), std::net::SocketAddr::new(address(family, n).address(), 80));
+    let port = format!("-p tcp -m tcp --dport {}", 20_000 + n);
+    let own_rules = [
+        format!("-A {own} -s {} {port} -j CNI-HOSTPORT-SETMARK", address(family, n).network()),
+        format!("-A {own} {port} -j DNAT --to-destination {to}"),
+    ];
     IptablesRuleset {
         family,
         table: IptablesTable::Nat,
-        shared_chains: vec![setmark, masq.clone(), dnat.clone()],
-        shared: vec![
-            shared(RulePlacement::Last, set),
-            shared(RulePlacement::Last, IptablesRule::new(masq.clone(), vec![Match::Mark(mark())], Target::Masquerade)),
-            shared(RulePlacement::First, jump("POSTROUTING", &masq, commented("CNI portfwd requiring masquerade"))),
-            shared(RulePlacement::Last, jump("PREROUTING", &dnat, Match::LocalDestination)),
-            shared(RulePlacement::Last, jump("OUTPUT", &dnat, Match::LocalDestination)),
-        ],
-        chains: vec![OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }],
-        rules: entries(n),
+        shared_chains: ["CNI-HOSTPORT-SETMARK", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-DNAT"].map(chain).to_vec(),
+        shared: shared(&[
+            (
+                RulePlacement::Last,
+                "-A CNI-HOSTPORT-SETMARK -m comment --comment mark -j MARK --set-xmark 0x2000/0x2000",
+            ),
+            (RulePlacement::Last, "-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE"),
+            (RulePlacement::First, "-A POSTROUTING -m comment --comment \"CNI portfwd\" -j CNI-HOSTPORT-MASQ"),
+            (RulePlacement::Last, "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
+            (RulePlacement::Last, "-A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
+        ]),
+        chains: vec![OwnedChain {
+            name: own,
+            rules: own_rules.iter().map(|line| rule(line)).collect(),
+            existing: ExistingChain::Replace,
+        }],
+        rules: vec![entry(n)],
         position: RulePosition::Back,
     }
 }
@@ -68,106 +70,33 @@ pub fn dnat_chain(n: u16) -> ChainName {
     chain(&format!("CNI-DN-{n:021x}"))
 }
 
-fn mapping(family: Family, n: u16) -> Vec<IptablesRule> {
-    let to = address(family, n);
-    let port = Match::Port(Proto::Tcp, 20_000 + n);
-    let own = dnat_chain(n);
-    vec![
-        IptablesRule::new(
-            own.clone(),
-            vec![Match::Source(to), port.clone()],
-            Target::Jump(chain("CNI-HOSTPORT-SETMARK")),
-        ),
-        IptablesRule::new(own, vec![port], Target::Dnat(SocketAddr::new(to.address(), 80))),
-    ]
-}
-
-pub fn entries(n: u16) -> Vec<IptablesRule> {
-    let ports = PortSet::new(vec![20_000 + n]).expect("a port");
-    let matches = vec![whose(n), Match::Ports(Proto::Tcp, ports)];
-    vec![IptablesRule::new(chain("CNI-HOSTPORT-DNAT"), matches, Target::Jump(dnat_chain(n)))]
+fn entry(n: u16) -> IptablesRule {
+    let comment = format!(r#"-m comment --comment "dnat name: \"nomad\" id: \"it\'s #{n} \\\\o/\"""#);
+    let port = 20_000 + n;
+    rule(&format!("-A CNI-HOSTPORT-DNAT -p tcp {comment} -m multiport --dports {port} -j {}", dnat_chain(n)))
 }
 
 pub fn unmap(family: Family, n: u16) -> IptablesRemoval {
     let parents = vec![chain("CNI-HOSTPORT-DNAT")];
     let chains = vec![OwnedChainRef { name: dnat_chain(n), parents, jumps: JumpRemoval::All }];
-    IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: entries(n) }
-}
-
-/// The rules of bridge with `ipMasq`: no skeleton, a chain that all addresses of a container share.
-pub fn masquerade(family: Family, n: u16) -> IptablesRuleset {
-    let own = chain("CNI-a19237f207ed3fa9670f34ba");
-    let to = address(family, n);
-    let comment = || commented("name: \"net1\" id: \"id1\"");
-    let rules = vec![
-        IptablesRule::new(own.clone(), vec![Match::Destination(Cidr::host(to.address())), comment()], Target::Accept),
-        IptablesRule::new(own.clone(), vec![Match::NotDestination(family.multicast()), comment()], Target::Masquerade),
-    ];
-    let matches = vec![Match::Source(Cidr::host(to.address())), comment()];
-    IptablesRuleset {
-        family,
-        table: IptablesTable::Nat,
-        shared_chains: Vec::new(),
-        shared: Vec::new(),
-        rules: vec![IptablesRule::new(chain("POSTROUTING"), matches, Target::Jump(own.clone()))],
-        chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
-        position: RulePosition::Back,
-    }
-}
-
-/// The rules of consul-cni, in short: chains that lead to each other.
-pub fn redirecting(family: Family) -> IptablesRuleset {
-    let (inbound, redirect) = (chain("CONSUL_PROXY_INBOUND"), chain("CONSUL_PROXY_IN_REDIRECT"));
-    let tcp = || Match::Protocol(Proto::Tcp);
-    let owned = |name: &ChainName, rules: Vec<(Match, Target)>| OwnedChain {
-        name: name.clone(),
-        rules: rules.into_iter().map(|(part, to)| IptablesRule::new(name.clone(), vec![part], to)).collect(),
-        existing: ExistingChain::Replace,
-    };
-    IptablesRuleset {
-        family,
-        table: IptablesTable::Nat,
-        shared_chains: Vec::new(),
-        shared: Vec::new(),
-        chains: vec![
-            owned(
-                &inbound,
-                vec![
-                    (Match::User(UidRange::new(101, 101).expect("a user")), Target::Return),
-                    (tcp(), Target::Jump(redirect.clone())),
-                ],
-            ),
-            owned(&redirect, vec![(tcp(), Target::Redirect(15001))]),
-        ],
-        rules: vec![IptablesRule::new(chain("OUTPUT"), vec![tcp()], Target::Jump(inbound))],
-        position: RulePosition::Back,
-    }
+    IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: vec![entry(n)] }
 }
 
 /// The rules of firewall: a skeleton, and rules without a chain of their own.
 pub fn accept(family: Family, n: u16) -> IptablesRuleset {
-    let (forward, admin) = (chain("CNI-FORWARD"), chain("NOMAD-ADMIN"));
-    let host = Cidr::host(address(family, n).address());
-    let first = |from: ChainName, text, to: &ChainName| SharedRule {
-        rule: IptablesRule::new(from, vec![commented(text)], Target::Jump(to.clone())),
-        place: RulePlacement::First,
-    };
+    let here = host(family, n);
     IptablesRuleset {
         family,
         table: IptablesTable::Filter,
-        shared_chains: vec![forward.clone(), admin.clone()],
-        shared: vec![
-            first(chain("FORWARD"), "CNI firewall plugin rules", &forward),
-            first(forward.clone(), "CNI firewall plugin admin overrides", &admin),
-        ],
+        shared_chains: ["CNI-FORWARD", "NOMAD-ADMIN"].map(chain).to_vec(),
+        shared: shared(&[
+            (RulePlacement::First, "-A FORWARD -m comment --comment \"CNI firewall\" -j CNI-FORWARD"),
+            (RulePlacement::First, "-A CNI-FORWARD -m comment --comment \"CNI admin\" -j NOMAD-ADMIN"),
+        ]),
         chains: Vec::new(),
         rules: vec![
-            IptablesRule::new(
-                forward.clone(),
-                vec![Match::Destination(host), Match::RelatedEstablished],
-                Target::Accept,
-            ),
-            IptablesRule::new(forward, vec![Match::Source(host)], Target::Accept),
+            rule(&format!("-A CNI-FORWARD -d {here} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")),
+            rule(&format!("-A CNI-FORWARD -s {here} -j ACCEPT")),
         ],
         position: RulePosition::Back,
     }

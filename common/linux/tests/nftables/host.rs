@@ -5,17 +5,12 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use cni_linux::nftables::NetlinkNftables;
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 
 /// Runs a test in namespaces of its own, which end with their thread.
 pub fn alone<T: Send>(test: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("new namespaces; this test needs root");
-            let none = None::<&str>;
-            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("private mounts");
-            mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).expect("an empty /run");
+            crate::alone();
             test()
         });
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -169,12 +169,4 @@ mod tests {
         assert_ne!(eth0, net1);
         assert!(eth0.as_str().starts_with("veth") && eth0.as_str().len() == 12, "{eth0}");
     }
-
-    #[test]
-    fn a_child_reads_as_ip_prints_it() {
-        let child = ChildKind::Macvlan { mode: MacvlanMode::Vepa, broadcast_queue: Some(7) };
-        assert_eq!((child.name(), child.to_string().as_str()), ("macvlan", "macvlan mode vepa bcqueuelen 7"));
-        assert_eq!(ChildKind::Vlan { id: 5 }.to_string(), "vlan id 5");
-        assert_eq!(ChildKind::Ipvlan { mode: IpvlanMode::L3s }.to_string(), "ipvlan mode l3s");
-    }
 }

@@ -79,6 +79,7 @@ impl Display for Step {
             Self::Await { ns, name, until: Until::PeerGone } => {
                 write!(f, "{ns}: await the end of what {name} leads to")
             }
+            Self::Await { until: Until::Moment, .. } => write!(f, "host: wait a moment"),
             Self::Await { ns, name, until: Until::Up } => write!(f, "{ns}: await {name} up"),
             Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
             Self::EnsureRules { ns, ruleset } => write!(f, "{ns}: {ruleset}"),
@@ -165,55 +166,5 @@ impl Display for OnLink<'_> {
         mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
         advmss.map_or(Ok(()), |advmss| write!(f, " advmss {advmss}"))?;
         if *onlink { f.write_str(" onlink") } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::IpAddr;
-
-    use super::*;
-    use crate::plan::Ns;
-
-    fn set(setting: LinkSetting) -> String {
-        Step::SetLink { ns: Ns::Container, name: name(), setting }.to_string()
-    }
-
-    fn name() -> IfName {
-        IfName::parse("eth0").expect("a name")
-    }
-
-    #[test]
-    fn settings_read_like_the_arguments_of_ip() {
-        for (setting, words) in [
-            (LinkSetting::Mtu(1400), "mtu 1400"),
-            (LinkSetting::Promisc(true), "promisc on"),
-            (LinkSetting::AllMulticast(false), "allmulticast off"),
-            (LinkSetting::TxQueueLength(500), "txqueuelen 500"),
-            (LinkSetting::NoMaster, "nomaster"),
-            (LinkSetting::Alias("a b".to_owned()), "alias \"a b\""),
-        ] {
-            assert_eq!(set(setting), format!("container: link set eth0 {words}"));
-        }
-        let port = LinkSetting::Port(BridgePort { hairpin: true, isolated: false });
-        assert_eq!(set(port), "container: bridge link set eth0 hairpin on isolated off");
-    }
-
-    #[test]
-    fn a_route_tells_all_that_is_given() {
-        let route = NewRoute {
-            gw: Some(IpAddr::from([10, 1, 2, 1])),
-            source: Some(IpAddr::from([10, 1, 2, 5])),
-            table: Some(100),
-            priority: Some(5),
-            scope: Some(253),
-            mtu: Some(1400),
-            advmss: Some(1360),
-            onlink: true,
-            ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR"))
-        };
-        let step = Step::AddRoute { ns: Ns::Host, name: name(), route };
-        let want = "host: route add 10.9.0.0/16 via 10.1.2.1 dev eth0 src 10.1.2.5 table 100 metric 5 scope 253 mtu 1400 advmss 1360 onlink";
-        assert_eq!(step.to_string(), want);
     }
 }

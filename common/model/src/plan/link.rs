@@ -210,12 +210,7 @@ mod tests {
         ] {
             assert_eq!(setting.undo(&before, None), undo, "{setting:?}");
         }
-    }
-
-    #[test]
-    fn a_link_goes_back_to_the_state_and_the_bridge_that_it_had() {
-        let before = Link { up: true, master: Some(7), ..Link::default() };
-        let (br0, br1) = (name("br0"), name("br1"));
+        let (before, [br0, br1]) = (Link { up: true, master: Some(7), ..before }, ["br0", "br1"].map(name));
         for (setting, undo) in [
             (LinkSetting::Up, None),
             (LinkSetting::Down, Some(LinkSetting::Up)),

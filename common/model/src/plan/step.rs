@@ -309,6 +309,8 @@ pub enum Until {
     /// The other end of the veth is in no namespace that lives. After the last process has ended, the kernel takes a
     /// moment to end what it still has to do for its sockets.
     PeerGone,
+    /// A moment has passed: the caller looks at something that ends without help.
+    Moment,
 }
 
 impl Step {
@@ -419,40 +421,33 @@ mod tests {
     use super::*;
     use crate::plan::{LinkKind, NewRoute};
 
-    fn name() -> IfName {
-        IfName::parse("eth0").expect("a name")
-    }
-
-    fn cidr() -> Cidr {
-        "10.1.2.5/24".parse().expect("CIDR")
-    }
-
-    fn inverse(step: &Step) -> Option<String> {
-        step.inverse().map(|step| step.to_string())
-    }
-
     #[test]
-    fn what_was_made_again_is_taken_away() {
-        let link = |if_present| Step::CreateLink {
-            ns: Ns::Container,
-            link: NewLink { name: name(), mac: None, mtu: None, if_present, kind: LinkKind::Dummy },
+    fn what_was_made_again_is_taken_away_and_what_may_have_been_set_is_restored() {
+        let (ns, name) = (Ns::Host, || IfName::parse("eth0").expect("a name"));
+        let cidr: Cidr = "10.1.2.5/24".parse().expect("CIDR");
+        let link = |if_present| {
+            let link = NewLink { name: name(), mac: None, mtu: None, if_present, kind: LinkKind::Dummy };
+            Step::CreateLink { ns, link }
         };
-        let address =
-            |if_present| Step::AddAddress { ns: Ns::Host, name: name(), cidr: cidr(), dad: Dad::Skip, if_present };
-        assert_eq!(inverse(&link(IfPresent::Refuse)).as_deref(), Some("container: link del eth0"));
-        assert_eq!(inverse(&address(IfPresent::Refuse)).as_deref(), Some("host: addr del 10.1.2.5/24 dev eth0"));
-        let route = Step::AddRoute { ns: Ns::Container, name: name(), route: NewRoute::to(cidr().network()) };
-        assert_eq!(inverse(&route).as_deref(), Some("container: route del 10.1.2.0/24 dev eth0"));
-        assert_eq!((inverse(&link(IfPresent::Accept)), inverse(&address(IfPresent::Accept))), (None, None));
-    }
-
-    #[test]
-    fn a_link_that_may_have_been_set_up_or_under_another_is_restored() {
-        let set = |setting| Step::SetLink { ns: Ns::Container, name: name(), setting };
-        assert_eq!(set(LinkSetting::Up).inverse_of_attempt(), Some(set(LinkSetting::Down)));
-        assert_eq!(set(LinkSetting::Master(name())).inverse_of_attempt(), Some(set(LinkSetting::NoMaster)));
-        assert_eq!(set(LinkSetting::Mtu(1400)).inverse_of_attempt(), None);
-        let wait = Step::Await { ns: Ns::Host, name: name(), until: Until::Up };
-        assert_eq!(wait.inverse_of_attempt(), None);
+        let address = |if_present| Step::AddAddress { ns, name: name(), cidr, dad: Dad::Skip, if_present };
+        let set = |setting| Step::SetLink { ns, name: name(), setting };
+        for (step, inverse, of_attempt) in [
+            (link(IfPresent::Refuse), Some("link del eth0"), None),
+            (address(IfPresent::Refuse), Some("addr del 10.1.2.5/24 dev eth0"), None),
+            (
+                Step::AddRoute { ns, name: name(), route: NewRoute::to(cidr) },
+                Some("route del 10.1.2.5/24 dev eth0"),
+                None,
+            ),
+            (link(IfPresent::Accept), None, None),
+            (address(IfPresent::Accept), None, None),
+            (set(LinkSetting::Up), None, Some("link set eth0 down")),
+            (set(LinkSetting::Master(name())), None, Some("link set eth0 nomaster")),
+            (set(LinkSetting::Mtu(1400)), None, None),
+        ] {
+            let text = |step: Option<Step>| step.map(|step| step.to_string().replace("host: ", ""));
+            let found = (text(step.inverse()), text(step.inverse_of_attempt()));
+            assert_eq!((found.0.as_deref(), found.1.as_deref()), (inverse, of_attempt), "{step}");
+        }
     }
 }

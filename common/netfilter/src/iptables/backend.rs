@@ -35,11 +35,6 @@ pub trait Iptables {
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 
-    /// Whether all of some rules exist, if tables are kept that tell it; `None` if only a batch can tell.
-    fn kept(&mut self, _family: Family, _table: IptablesTable, _rules: &[&IptablesRule]) -> Option<bool> {
-        None
-    }
-
     /// Carries out a batch, completely or not at all.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     repaired
 }
 
+/// One attachment has no more chains than this. Of many together, which are repaired, one misfit would refuse the whole batch.
+const MOST_AT_ONCE: usize = 16;
+
 /// The outcome of the batch with its own conditions.
 enum BatchAttempt {
     Done(Option<IptablesUndo>),
@@ -131,7 +134,7 @@ impl<'a> BatchDraft<'a> {
 
     /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
     fn optimistic(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> Result<Option<Self>, IptablesError> {
-        if !skeleton_is_provable(want) {
+        if !proves_shared_chains(want) || want.chains.len() > MOST_AT_ONCE {
             return Ok(None);
         }
         // Where the rules of others are, only a listing tells.
@@ -151,7 +154,8 @@ impl<'a> BatchDraft<'a> {
         }
         let places = find_places(tables, want.family, want.table, &want.rules)?;
         want.rules.iter().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
-        Ok(Some(draft))
+        // If all rules exist, this is a repair, and the places of shared rules count.
+        Ok(Some(draft).filter(|draft| want.rules.is_empty() || !draft.added.is_empty()))
     }
 
     /// The batch that fits what was seen.
@@ -189,6 +193,10 @@ impl<'a> BatchDraft<'a> {
     /// Adds a shared rule at its place, or removes surplus copies.
     fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &SeenChains) {
         match (seen.copies(rule), place) {
+            (1.., RulePlacement::Below(top)) if is_unreached(seen.rules(&rule.chain), rule) => {
+                self.move_to_top(rule, seen);
+                self.move_to_top(top, seen);
+            }
             (0, RulePlacement::First | RulePlacement::Above(_)) => self.ops.push(BatchLine::Insert(rule.clone())),
             (0, RulePlacement::Below(top)) => {
                 self.ops.push(BatchLine::Insert(rule.clone()));
@@ -330,6 +338,31 @@ pub(super) fn out_of_order<'a>(
     Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 
+/// The first shared rule of a chain of others that packets do not come to, since another rule drops them all.
+pub(super) fn unreached<'a>(
+    tables: &mut dyn Iptables,
+    want: &'a IptablesRuleset,
+) -> Result<Option<&'a IptablesRule>, IptablesError> {
+    let is_below = |shared: &&SharedRule| matches!(shared.place, RulePlacement::Below(_));
+    for SharedRule { rule, .. } in want.shared.iter().filter(is_below) {
+        let rules = tables.list(want.family, want.table, &rule.chain)?.unwrap_or_default();
+        if is_unreached(&rules, rule) {
+            return Ok(Some(rule));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether all copies of a rule are behind one that drops or rejects all packets.
+pub fn is_unreached<'a>(rules: impl IntoIterator<Item = &'a IptablesRule>, wanted: &IptablesRule) -> bool {
+    let is_reject = |target: &Target| matches!(target, Target::Raw(words) if words.iter().any(|word| word == "REJECT"));
+    let ends =
+        |rule: &IptablesRule| rule.matches.is_empty() && (rule.target == Target::Drop || is_reject(&rule.target));
+    let wanted = wanted.canonical();
+    let mut rules = rules.into_iter().skip_while(|rule| !ends(rule) && **rule != wanted).peekable();
+    rules.peek().is_some_and(|first| ends(first)) && rules.any(|rule| *rule == wanted)
+}
+
 /// Whether every rule of the attachment jumps to one of its chains.
 fn lead_to_own(want: &IptablesRuleset) -> bool {
     let own: HashSet<&ChainName> = want.chains.iter().map(|chain| &chain.name).collect();
@@ -338,7 +371,7 @@ fn lead_to_own(want: &IptablesRuleset) -> bool {
 
 /// Whether requiring the shared rules proves that the shared chains exist: each contains a rule or is the target of
 /// one.
-fn skeleton_is_provable(want: &IptablesRuleset) -> bool {
+fn proves_shared_chains(want: &IptablesRuleset) -> bool {
     want.shared_chains.iter().all(|chain| {
         want.shared.iter().any(|SharedRule { rule, place: _ }| rule.chain == *chain || rule.jumps_to(chain))
     })

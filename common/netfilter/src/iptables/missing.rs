@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
-use super::ensure::out_of_order;
+use super::ensure::{out_of_order, unreached};
 use super::error::{BatchError, IptablesError};
 use super::rule::IptablesRule;
 use super::seen::{SeenChains, find_places};
 use cni_core::names::ChainName;
 
-/// The first wanted rule that does not exist, or that is after a rule that it must precede; `None` if all are in order.
+/// The first wanted rule that does not exist, or that is after a rule that it must precede or that drops all packets; `None` if all are in order.
 /// Other rules of the chain, the rule's position otherwise, and the number of its copies do not matter.
 ///
 /// A batch that consists of conditions changes nothing; a single one is enough if all conditions hold. Otherwise the
@@ -38,10 +38,13 @@ fn disordered<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
-    match out_of_order(tables, want)? {
-        None => out_of_order_in_own(tables, want),
-        found => Ok(found),
+    if let Some(rule) = out_of_order(tables, want)? {
+        return Ok(Some(rule));
     }
+    if let Some(rule) = unreached(tables, want)? {
+        return Ok(Some(rule));
+    }
+    out_of_order_in_own(tables, want)
 }
 
 /// The first rule of a chain of the container's that does not come behind those that are wanted before it. Chains are
@@ -79,9 +82,6 @@ fn without_listed<'a>(
 }
 
 fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRule]) -> Result<bool, IptablesError> {
-    if let Some(held) = tables.kept(want.family, want.table, rules) {
-        return Ok(held);
-    }
     let ops = rules.iter().map(|&rule| BatchLine::Require(rule.clone())).collect();
     match tables.commit(&Batch { family: want.family, table: want.table, ops }) {
         Ok(()) => Ok(true),

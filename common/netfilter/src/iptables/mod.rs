@@ -27,7 +27,7 @@ pub use change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JoinedRuleset, JumpRemoval, OwnedChain,
     OwnedChainRef, RulePlacement, SharedRule,
 };
-pub use ensure::{ensure, undo};
+pub use ensure::{ensure, is_unreached, undo};
 pub use error::{BatchError, BatchRefusal, IptablesError};
 pub use missing::missing;
 pub use place::RulePlaces;

@@ -6,7 +6,6 @@ use super::change::{RuleSelection, WantedRules};
 use super::error::{NftablesError, TransactionError};
 use super::listed::ListedRule;
 use super::object::ChainId;
-use super::rule::NftRule;
 use super::set::SetElements;
 use super::transaction::{Generation, Transaction};
 
@@ -26,11 +25,6 @@ pub trait Nftables {
         let meant = WantedRules::new(meant);
         let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
-    }
-
-    /// Whether all of some rules are in kept tables; `false` if tables are not kept, or cannot tell.
-    fn kept(&mut self, _rules: &[&NftRule]) -> bool {
-        false
     }
 
     /// The numbers of those rules of a chain that are meant, in order; `None` when the chain does not exist.

@@ -17,28 +17,60 @@ pub struct Arguments {
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub enum ProgramCommand {
-    /// Run the cases, or list them. Status 0: all passed; 1: some failed; 2: wrong arguments, or a machine that cannot run
-    /// them.
+    /// Run cases, or list them. Status 0: none failed; 1: some failed; 2: wrong arguments, or a machine that cannot run them.
     Run(RunOptions),
-    /// Let two sets of plugins live through the same random histories, and show where they part first. Status 0: no difference that
-    /// came again; 1: a difference; 2: wrong arguments, or a machine that cannot run them.
+    /// Run a case up to its end, or to its failing line, and then a shell on its host.
+    Shell(ShellOptions),
+    /// Run cases and drawn histories with two sets of plugins, and show what differs. Status 0: nothing differs; 1: something does; 2: wrong
+    /// arguments, or a machine that cannot run them.
     Compare(CompareOptions),
-    /// Print what the SPEC requires, who can break it, and how many cases show it.
+    /// Print what the SPEC requires, and which cases show it.
     Requirements(RequirementsOptions),
+    /// Print the page of differences to the reference, as the cases have it by now.
+    Better,
     /// Run one case in this process; what `run` starts.
     #[command(hide = true)]
     Case(CaseOptions),
 }
 
+/// Which cases.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// Only cases with one of these texts in their names.
+    #[arg(value_name = "WORD")]
+    pub words: Vec<String>,
+    /// All cases, also those that are about no requirement of the SPEC.
+    #[arg(long)]
+    pub all: bool,
+    /// Of all cases, only those that say what the reference does otherwise.
+    #[arg(long)]
+    pub differences: bool,
+    /// The configuration of a plugin that this program does not know; the cases of the SPEC run for it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+}
+
+/// How cases run.
+#[derive(Debug, Args)]
+pub struct Limits {
+    /// How many cases run at once [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// How many seconds one case may take.
+    #[arg(long, value_name = "SECONDS", default_value = "120")]
+    pub limit: NonZeroUsize,
+}
+
 /// The options of `run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
+    #[command(flatten)]
+    pub choice: Choice,
+    #[command(flatten)]
+    pub limits: Limits,
     /// The folder with the plugins.
-    #[arg(long, value_name = "DIR", required_unless_present = "list")]
-    pub plugins: Option<PathBuf>,
-    /// Only cases with this text in their names; with several, cases that have any of them.
-    #[arg(long, value_name = "TEXT", num_args = 1..)]
-    pub filter: Vec<String>,
+    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    pub plugins: PathBuf,
     /// List the cases, and run none.
     #[arg(long)]
     pub list: bool,
@@ -48,16 +80,23 @@ pub struct RunOptions {
     /// Print JUnit's XML.
     #[arg(long)]
     pub junit: bool,
-    /// How many cases run at once [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// How many seconds one case may take.
-    #[arg(long, value_name = "SECONDS", default_value = "60")]
-    pub limit: NonZeroUsize,
     /// Show all that was sent to plugins and all that came back.
     #[arg(long)]
     pub verbose: bool,
-    /// The configuration of a plugin that this program does not know; the cases of the SPEC run for it.
+    /// Leave the host of each case that fails, and print the command that enters it.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// The options of `shell`.
+#[derive(Debug, Args)]
+pub struct ShellOptions {
+    /// The name of the case, as `run --all --list` shows it.
+    pub name: String,
+    /// The folder with the plugins.
+    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    pub plugins: PathBuf,
+    /// The configuration of a plugin that this program does not know.
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
 }
@@ -71,6 +110,9 @@ pub struct CaseOptions {
     /// The folder of plugins, when it must be seen elsewhere than private hosts hide it.
     #[arg(long)]
     pub shown: Option<PathBuf>,
+    /// Keep the host if the case fails.
+    #[arg(long)]
+    pub keep: bool,
     /// Its name, as `run --list` shows it.
     pub name: String,
 }
@@ -87,24 +129,17 @@ pub struct RequirementsOptions {
 #[derive(Debug, Args)]
 pub struct CompareOptions {
     /// The folder with the plugins under test.
-    #[arg(long, value_name = "DIR")]
     pub plugins: PathBuf,
     /// The folder with the plugins that they are compared with.
-    #[arg(long, value_name = "DIR")]
     pub reference: PathBuf,
-    /// Which histories are drawn; the same number draws the same ones.
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub seed: u64,
-    /// How many histories.
+    /// How many histories are drawn: ADD and DEL of three containers in turn.
     #[arg(long, value_name = "N", default_value = "20")]
-    pub cases: u64,
-    /// Live through this history, as a difference shows it, instead of random ones.
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["seed", "cases"])]
-    pub history: Option<String>,
-    /// Let differences that are wanted count as well.
-    #[arg(long)]
-    pub strict: bool,
-    /// How often both sets may live again while a difference is made small; 0: not at all.
-    #[arg(long, value_name = "N", default_value = "150")]
-    pub trials: usize,
+    pub drawn: usize,
+    /// The first seed: history `drawn/SEED`, then the following ones.
+    #[arg(long, value_name = "SEED", default_value = "1")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub choice: Choice,
+    #[command(flatten)]
+    pub limits: Limits,
 }

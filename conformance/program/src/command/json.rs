@@ -3,18 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use cni_conformance::case::requirement::Passage;
 use cni_conformance::transcript::Exchange;
-use cni_conformance_program::suite::{Case, CaseEnding};
 use serde::Serialize;
 
-use crate::tally::{FinishedCase, Tally};
+use crate::report::{Done, Ending, Tally};
 
 #[derive(Serialize)]
 struct RunDocument<'d> {
     plugins: String,
-    passed: usize,
-    failed: usize,
-    not_run: usize,
+    #[serde(flatten)]
+    tally: Tally,
     seconds: f64,
     cases: Vec<CaseEntry<'d>>,
 }
@@ -22,44 +21,39 @@ struct RunDocument<'d> {
 #[derive(Serialize)]
 struct CaseEntry<'d> {
     name: String,
-    group: String,
-    topic: String,
-    plugin: &'d str,
-    version: &'static str,
-    says: &'static str,
-    source: String,
-    /// `MUST` or `SHOULD`, for cases of the SPEC.
-    level: Option<String>,
-    requirements: &'static [&'static str],
+    says: &'d str,
+    /// For cases that are carried out for each plugin.
+    plugin: Option<&'d str>,
+    version: Option<&'d str>,
+    requirements: &'d [String],
+    passages: Vec<&'static Passage>,
+    /// What the reference does otherwise.
+    reference: Option<&'d str>,
     #[serde(flatten)]
-    ending: &'d CaseEnding,
+    ending: &'d Ending,
     seconds: f64,
     calls: &'d [Exchange],
 }
 
 /// Writes the document.
-pub fn document(folder: &Path, done: &[FinishedCase], elapsed: Duration) -> serde_json::Result<String> {
-    let Tally { passed, failed, not_run } = Tally::of(done);
+pub fn document(folder: &Path, all: &[Done], elapsed: Duration) -> serde_json::Result<String> {
     let (plugins, seconds) = (folder.display().to_string(), elapsed.as_secs_f64());
-    let cases = done.iter().map(entry).collect();
-    serde_json::to_string_pretty(&RunDocument { plugins, passed, failed, not_run, seconds, cases })
+    let cases = all.iter().map(entry).collect();
+    serde_json::to_string_pretty(&RunDocument { plugins, tally: Tally::of(all), seconds, cases })
 }
 
-fn entry(done: &FinishedCase) -> CaseEntry<'_> {
-    let FinishedCase { case, ending, calls, elapsed } = done;
-    let Case { template, subject, version } = case;
+fn entry(done: &Done) -> CaseEntry<'_> {
+    let (case, subject) = (&done.variant.case, done.variant.subject.as_ref());
     CaseEntry {
-        name: case.name(),
-        group: template.group().to_string(),
-        topic: template.topic.to_string(),
-        plugin: &subject.plugin,
-        version: version.as_str(),
-        says: template.says,
-        source: case.source(),
-        level: case.passage().map(|passage| passage.obligation.to_string()),
-        requirements: template.requirements(),
-        ending,
-        seconds: elapsed.as_secs_f64(),
-        calls,
+        name: done.variant.name(),
+        says: &case.about,
+        plugin: subject.map(|(subject, _)| subject.plugin.as_str()),
+        version: subject.map(|(_, version)| *version),
+        requirements: &case.spec,
+        passages: done.passages(),
+        reference: case.differs.as_deref(),
+        ending: &done.ending,
+        seconds: done.elapsed.as_secs_f64(),
+        calls: &done.calls,
     }
 }

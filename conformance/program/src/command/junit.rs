@@ -1,17 +1,16 @@
-//! `--junit`: prints a JUnit document for continuous integration, one suite for each group and topic.
+//! `--junit`: prints a JUnit document for continuous integration, one suite for each folder of cases.
 
 use std::time::Duration;
 
-use cni_conformance_program::suite::CaseEnding;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use crate::tally::FinishedCase;
+use crate::report::{Done, Ending};
 
 /// Writes the document.
-pub fn document(done: &[FinishedCase], elapsed: Duration) -> Result<String, String> {
+pub fn document(all: &[Done], elapsed: Duration) -> Result<String, String> {
     let mut report = Report::new("cni-conformance");
     report.set_time(elapsed);
-    for of_suite in done.chunk_by(|a, b| suite_of(a) == suite_of(b)) {
+    for of_suite in all.chunk_by(|a, b| suite_of(a) == suite_of(b)) {
         let mut suite = TestSuite::new(of_suite.first().map(suite_of).unwrap_or_default());
         suite.add_test_cases(of_suite.iter().map(test_case));
         report.add_test_suite(suite);
@@ -19,31 +18,29 @@ pub fn document(done: &[FinishedCase], elapsed: Duration) -> Result<String, Stri
     report.to_string().map_err(|error| format!("write JUnit's XML: {error}"))
 }
 
-fn suite_of(done: &FinishedCase) -> String {
-    format!("{}/{}", done.case.template.group(), done.case.template.topic)
+fn suite_of(done: &Done) -> &str {
+    done.variant.case.name.split('/').next().unwrap_or_default()
 }
 
-fn test_case(done: &FinishedCase) -> TestCase {
+fn test_case(done: &Done) -> TestCase {
+    let skipped = |text: &str| {
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(text);
+        status
+    };
     let status = match &done.ending {
-        CaseEnding::Passed => TestCaseStatus::success(),
-        CaseEnding::Failed(mismatch) => {
-            let text = format!("expected: {}\ngot: {}", mismatch.expected, mismatch.got);
-            non_success(NonSuccessKind::Failure, done.case.template.says, &text)
-        }
-        CaseEnding::Broken { problem } => non_success(NonSuccessKind::Error, "the case could not do its work", problem),
-        CaseEnding::NotRun { reason } => {
-            let mut status = TestCaseStatus::skipped();
-            status.set_message(reason.as_str());
+        Ending::Passed => TestCaseStatus::success(),
+        Ending::Failed(failure) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_message(done.variant.case.about.as_str()).set_description(failure.to_string());
             status
         }
+        Ending::Differs(_) => {
+            skipped(&format!("differs: {}", done.variant.case.differs.as_deref().unwrap_or_default()))
+        }
+        Ending::NotHad { reason } => skipped(reason),
     };
-    let mut case = TestCase::new(done.case.name(), status);
+    let mut case = TestCase::new(done.variant.name(), status);
     case.set_classname(suite_of(done)).set_time(done.elapsed);
     case
-}
-
-fn non_success(kind: NonSuccessKind, message: &str, text: &str) -> TestCaseStatus {
-    let mut status = TestCaseStatus::non_success(kind);
-    status.set_message(message).set_description(text);
-    status
 }

@@ -1,26 +1,31 @@
 //! `cni-conformance`: tests whether CNI plugins do what the SPEC and their pages say.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
+mod better;
 mod command_line;
 mod compare;
+mod drawn;
+mod embedded;
 mod isolated;
 mod json;
 mod junit;
 mod one_case;
 mod preflight;
+mod report;
 mod requirements;
 mod run;
 mod show;
-mod tally;
+mod subjects;
 
 use std::panic;
 use std::process::{self, ExitCode};
 
 use clap::Parser;
+use cni_conformance::sandbox::become_root;
 
 use command_line::{Arguments, ProgramCommand};
 
-/// All passed.
+/// None failed.
 const PASSED: u8 = 0;
 /// Some cases failed.
 const FAILED: u8 = 1;
@@ -29,10 +34,17 @@ const UNABLE: u8 = 2;
 
 fn main() -> ExitCode {
     end_with_reader();
+    // Where that fails, what needs it says so.
+    drop(become_root());
     let status = match Arguments::parse().command {
         ProgramCommand::Run(options) => run::run(&options),
+        ProgramCommand::Shell(options) => one_case::shell(&options),
         ProgramCommand::Compare(options) => compare::run(&options),
         ProgramCommand::Requirements(options) => requirements::run(&options).map(|()| PASSED),
+        ProgramCommand::Better => {
+            better::run();
+            Ok(PASSED)
+        }
         ProgramCommand::Case(options) => Ok(one_case::run(&options)),
     };
     ExitCode::from(status.unwrap_or_else(|problem| {

@@ -4,11 +4,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use cni_conformance::binaries::HIDDEN;
+use cni_conformance::case::Subject;
 use cni_conformance::plugins;
-use cni_conformance_program::suite::PluginUnderTest;
 use serde_json::Value;
 
 /// Why no case can run.
@@ -50,7 +49,7 @@ pub fn is_hidden(folder: &Path) -> bool {
 /// Requires root, and the programs that private hosts are made with.
 pub fn machine() -> Result<(), Problem> {
     if !nix::unistd::geteuid().is_root() {
-        return Err("private hosts are made by root alone: run it with sudo".to_owned());
+        return Err("this kernel does not let users make private hosts: run it with sudo".to_owned());
     }
     match PROGRAMS.iter().find(|(program, _)| !Path::new(program).exists()) {
         Some((program, package)) => Err(format!("{program} is missing: install the package {package}")),
@@ -72,13 +71,8 @@ pub fn executables(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the plugins that cases are for: those that the suite knows, and those that configurations are given for.
-pub fn subjects(configurations: &[PathBuf]) -> Result<Vec<Arc<PluginUnderTest>>, Problem> {
-    let known = plugins::ALL.iter().map(|plugin| Ok(Arc::new(PluginUnderTest::of(plugin))));
-    known.chain(configurations.iter().map(|file| foreign(file).map(Arc::new))).collect()
-}
-
-fn foreign(file: &Path) -> Result<PluginUnderTest, Problem> {
+/// Returns the plugin that a configuration is for.
+pub fn foreign(file: &Path) -> Result<Subject, Problem> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("--config {shown}: {error}"))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| format!("--config {shown}: {error}"))?;
@@ -88,5 +82,5 @@ fn foreign(file: &Path) -> Result<PluginUnderTest, Problem> {
     if plugins::ALL.contains(&plugin) {
         return Err(format!("--config {shown} is of {plugin}, which this program knows"));
     }
-    Ok(PluginUnderTest::foreign(plugin, &value))
+    Ok(Subject::foreign(plugin, &value))
 }

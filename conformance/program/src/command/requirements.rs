@@ -1,33 +1,36 @@
-//! `requirements`: prints what the SPEC requires, which program can break it, and how many cases cover it.
+//! `requirements`: prints what the SPEC requires, and which cases show it.
 
-use std::collections::BTreeMap;
-
-use cni_conformance_program::suite::{Breaker, Requirement, cases_of, requirement};
+use cni_conformance::case::requirement::{self, Requirement};
 use serde::Serialize;
 
 use crate::command_line::RequirementsOptions;
-use crate::preflight::{self, Problem};
+use crate::embedded::cases;
+use crate::preflight::Problem;
 
 #[derive(Serialize)]
-struct RequirementRow {
-    id: &'static str,
-    says: &'static str,
+struct Row {
+    #[serde(flatten)]
+    requirement: &'static Requirement,
     /// `plugin` or `runtime`.
     can_be_broken_by: &'static str,
-    passages: Vec<PassageRow>,
-    cases: usize,
-}
-
-#[derive(Serialize)]
-struct PassageRow {
-    version: &'static str,
-    level: String,
-    section: &'static str,
+    cases: Vec<String>,
 }
 
 /// Prints the table.
 pub fn run(options: &RequirementsOptions) -> Result<(), Problem> {
-    let rows = rows()?;
+    let cases = cases();
+    let shows = |requirement: &Requirement| {
+        let showing = cases.iter().filter(|case| case.spec.iter().any(|name| name == requirement.name));
+        showing.map(|case| case.name.clone()).collect()
+    };
+    let rows: Vec<Row> = requirement::all()
+        .iter()
+        .map(|requirement| Row {
+            requirement,
+            can_be_broken_by: if requirement.is_for_plugins() { "plugin" } else { "runtime" },
+            cases: shows(requirement),
+        })
+        .collect();
     if options.json {
         println!("{}", serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?);
     } else {
@@ -36,40 +39,11 @@ pub fn run(options: &RequirementsOptions) -> Result<(), Problem> {
     Ok(())
 }
 
-fn rows() -> Result<Vec<RequirementRow>, Problem> {
-    let mut cases: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in cases_of(&preflight::subjects(&[])?) {
-        for name in case.template.requirements() {
-            *cases.entry(name).or_default() += 1;
-        }
+fn print(row: &Row) {
+    println!("{}: {}", row.requirement.name, row.requirement.says);
+    for passage in &row.requirement.passages {
+        println!("    {} of {}, \"{}\"", passage.obligation, passage.version, passage.section);
     }
-    Ok(requirement::all().map(|requirement| row(requirement, &cases)).collect())
-}
-
-fn row(requirement: &Requirement, cases: &BTreeMap<&str, usize>) -> RequirementRow {
-    let Requirement { id, says, breaker, passages } = requirement;
-    let can_be_broken_by = match breaker {
-        Breaker::Plugin => "plugin",
-        Breaker::Runtime => "runtime",
-    };
-    let passages = passages.iter().map(|passage| PassageRow {
-        version: passage.version.as_str(),
-        level: passage.obligation.to_string(),
-        section: passage.section,
-    });
-    RequirementRow {
-        id,
-        says,
-        can_be_broken_by,
-        passages: passages.collect(),
-        cases: cases.get(id).copied().unwrap_or_default(),
-    }
-}
-
-fn print(row: &RequirementRow) {
-    println!("{}: {}", row.id, row.says);
-    for PassageRow { version, level, section } in &row.passages {
-        println!("    {level} of {version}, \"{section}\"");
-    }
-    println!("    can be broken by a {}; {} cases", row.can_be_broken_by, row.cases);
+    let cases = if row.cases.is_empty() { "no plugin can break it".to_owned() } else { row.cases.join(" ") };
+    println!("    {cases}");
 }

@@ -1,4 +1,4 @@
-//! `run`: runs the selected cases, each in its own process, several at once.
+//! `run`: carries out the selected cases, each in its own process, several at once.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,210 +9,185 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_conformance::case::{Failure, Variant};
 use cni_conformance::child::{self, Limit};
-use cni_conformance_program::suite::case::Needs;
-use cni_conformance_program::suite::dhcp_lan::SERVER;
-use cni_conformance_program::suite::{Case, CaseEnding, CaseReport, Mismatch, PluginUnderTest, cases_of};
-use serde_json::Value;
 
-use crate::command_line::RunOptions;
+use crate::command_line::{Choice, Limits, RunOptions};
+use crate::embedded::all_variants;
 use crate::preflight::Problem;
-use crate::show::RunOutput;
-use crate::tally::{FinishedCase, Tally};
+use crate::report::{Done, Ending, ProcessReport, Tally};
+use crate::show::Show;
+use crate::subjects::Plugins;
 use crate::{FAILED, PASSED, isolated, json, junit, preflight};
-
-/// The time limit for a plugin to report its versions, before anything else.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
-
-/// What all cases of a run share.
-struct RunPlan<'o> {
-    options: &'o RunOptions,
-    program: PathBuf,
-    folder: PathBuf,
-}
 
 /// Runs the cases that are chosen, or lists them, and returns the exit status.
 pub fn run(options: &RunOptions) -> Result<u8, Problem> {
-    let subjects = preflight::subjects(&options.config)?;
-    let cases: Vec<Case> = cases_of(&subjects).into_iter().filter(|case| is_chosen(case, &options.filter)).collect();
-    if cases.is_empty() {
-        return Err(format!("no case has {} in its name: `run --list` shows all", options.filter.join(" or ")));
-    }
+    let variants = chosen(&options.choice)?;
     if options.list {
-        list(&cases);
+        list(&variants);
         return Ok(PASSED);
     }
     preflight::machine()?;
-    let given = options.plugins.as_deref().ok_or("--plugins is missing")?;
-    let plan = RunPlan {
-        options,
-        program: env::current_exe().map_err(|error| format!("find this program: {error}"))?,
-        folder: preflight::folder("--plugins", given)?,
+    let started = Instant::now();
+    let folder = preflight::folder("--plugins", &options.plugins)?;
+    let mut show = Show::new(options, &folder, &variants);
+    let all =
+        Runner::new(&folder, &options.choice, &options.limits, options.keep)?.run(&variants, &mut |n, done| {
+            show.progress(n, done);
+        })?;
+    let tally = Tally::of(&all);
+    if options.json {
+        println!("{}", json::document(&folder, &all, started.elapsed()).map_err(|error| error.to_string())?);
+    } else if options.junit {
+        println!("{}", junit::document(&all, started.elapsed())?);
+    } else {
+        show.summary(&all, started.elapsed());
+    }
+    if tally.passed + tally.all_failed() + tally.differs == 0 {
+        return Err("no case could be run: see the reasons above".to_owned());
+    }
+    let unshown = if options.choice.differences { unshown(&all) } else { Vec::new() };
+    for name in &unshown {
+        eprintln!("{name} says what the reference does otherwise, and passes with it");
+    }
+    Ok(if tally.all_failed() == 0 && unshown.is_empty() { PASSED } else { FAILED })
+}
+
+/// The cases that pass with the reference's plugins wherever they were run.
+fn unshown(all: &[Done]) -> Vec<&str> {
+    let differs = |done: &Done| matches!(done.ending, Ending::Differs(_));
+    let passes = |done: &Done| done.ending == Ending::Passed;
+    let cases = all.chunk_by(|one, other| one.variant.case.name == other.variant.case.name);
+    let without = cases.filter(|runs| runs.iter().any(passes) && !runs.iter().any(differs));
+    let names = without.filter_map(|runs| Some(runs.first()?.variant.case.name.as_str()));
+    // Plugins of others differ in nothing.
+    if all.iter().any(differs) { names.collect() } else { Vec::new() }
+}
+
+/// Those of the SPEC, or all, that have one of the words in their names.
+pub fn chosen(choice: &Choice) -> Result<Vec<Variant>, Problem> {
+    let Choice { words, all, differences, config } = choice;
+    let mut variants = all_variants(config)?;
+    let is_named = |variant: &Variant| words.iter().any(|word| variant.name().contains(word.as_str()));
+    let is_meant = |variant: &Variant| match (differences, all) {
+        (true, _) => variant.case.differs.is_some(),
+        (false, true) => true,
+        (false, false) => !variant.case.spec.is_empty(),
     };
-    plan.run(cases)
+    variants.retain(|variant| is_meant(variant) && (words.is_empty() || is_named(variant)));
+    if variants.is_empty() {
+        let hint = if *all { "" } else { "; without `--all` only those of the SPEC are meant" };
+        return Err(format!(
+            "no case that is meant has {} in its name: `run --all --list` shows all{hint}",
+            words.join(" or ")
+        ));
+    }
+    Ok(variants)
 }
 
-fn is_chosen(case: &Case, filters: &[String]) -> bool {
-    let name = case.name();
-    filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+fn list(variants: &[Variant]) {
+    for variant in variants {
+        println!("{}  {} {}", variant.name(), variant.case.about, variant.case.spec.join(" "));
+    }
+    eprintln!("{} runs", variants.len());
 }
 
-fn list(cases: &[Case]) {
-    for case in cases {
-        println!("{}  {} ({})", case.name(), case.template.says, case.source());
-    }
-    eprintln!("{} cases", cases.len());
+/// What all cases of a run share.
+pub struct Runner<'o> {
+    program: PathBuf,
+    folder: &'o Path,
+    choice: &'o Choice,
+    limits: &'o Limits,
+    keep: bool,
 }
 
-impl RunPlan<'_> {
-    fn run(&self, cases: Vec<Case>) -> Result<u8, Problem> {
-        let started = Instant::now();
-        let mut show = RunOutput::new(self.options, &self.folder, &cases, self.jobs());
-        let skips = self.skips(&cases);
-        let done = self.work(&cases, &skips, &mut show)?;
-        let tally = Tally::of(&done);
-        if self.options.json {
-            println!("{}", json::document(&self.folder, &done, started.elapsed()).map_err(|error| error.to_string())?);
-        } else if self.options.junit {
-            println!("{}", junit::document(&done, started.elapsed())?);
-        } else {
-            show.summary(&done, started.elapsed());
-        }
-        if tally.passed + tally.failed == 0 {
-            return Err("no case could be run: see the reasons above".to_owned());
-        }
-        Ok(if tally.failed == 0 { PASSED } else { FAILED })
+impl<'o> Runner<'o> {
+    /// Runs with the plugins of a folder.
+    pub fn new(folder: &'o Path, choice: &'o Choice, limits: &'o Limits, keep: bool) -> Result<Self, Problem> {
+        let program = env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+        Ok(Self { program, folder, choice, limits, keep })
     }
 
-    fn jobs(&self) -> usize {
-        let processors = || thread::available_parallelism().map_or(1, usize::from);
-        self.options.jobs.map_or_else(processors, usize::from)
-    }
-
-    /// Runs all cases, and returns them in their order.
-    fn work(
-        &self,
-        cases: &[Case],
-        skips: &[Option<String>],
-        show: &mut RunOutput<'_>,
-    ) -> Result<Vec<FinishedCase>, Problem> {
-        let next = AtomicUsize::new(0);
+    /// Runs all, tells of each as it ends, and returns them in their order.
+    pub fn run(&self, variants: &[Variant], tell: &mut dyn FnMut(usize, &Done)) -> Result<Vec<Done>, Problem> {
+        let (next, plugins) = (AtomicUsize::new(0), Plugins::of(self.folder, variants));
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..self.jobs() {
-                let (sender, next) = (sender.clone(), &next);
+                let (sender, next, plugins) = (sender.clone(), &next, &plugins);
                 scope.spawn(move || {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((case, skip)) = cases.get(at).zip(skips.get(at)) else { break };
-                        let done = match skip {
-                            Some(reason) => Ok(FinishedCase::not_run(case, reason)),
-                            None => self.one(case),
-                        };
-                        if sender.send((at, done)).is_err() {
+                        let Some(variant) = variants.get(at) else { break };
+                        if sender.send((at, self.one(variant, plugins))).is_err() {
                             break;
                         }
                     }
                 });
             }
             drop(sender);
-            in_order(&receiver, cases.len(), show)
+            let mut all = BTreeMap::new();
+            for (at, done) in receiver {
+                let done = done?;
+                tell(all.len() + 1, &done);
+                all.insert(at, done);
+            }
+            Ok(all.into_values().collect())
         })
     }
 
-    /// Runs one case in a process of its own.
-    fn one(&self, case: &Case) -> Result<FinishedCase, Problem> {
-        let mut command = Command::new(&self.program);
-        command.arg("case").arg(case.name()).env_clear();
-        if preflight::is_hidden(&self.folder) {
-            command.arg("--shown").arg(&self.folder).env("CNI_BIN_DIR", isolated::SHOWN);
-        } else {
-            command.env("CNI_BIN_DIR", &self.folder);
+    fn jobs(&self) -> usize {
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        self.limits.jobs.map_or_else(processors, usize::from)
+    }
+
+    /// Runs one in a process of its own.
+    fn one(&self, variant: &Variant, plugins: &Plugins) -> Result<Done, Problem> {
+        if let Some(reason) = plugins.lack(variant) {
+            return Ok(Done {
+                variant: variant.clone(),
+                ending: Ending::NotHad { reason },
+                calls: Vec::new(),
+                said: Vec::new(),
+                kept: None,
+                elapsed: Duration::ZERO,
+            });
         }
-        for file in &self.options.config {
+        let mut command = if self.keep { Command::new(&self.program) } else { isolated::command(&self.program) };
+        command.arg("case").arg(variant.name()).env_clear();
+        if preflight::is_hidden(self.folder) {
+            command.arg("--shown").arg(self.folder).env("CNI_BIN_DIR", isolated::SHOWN);
+        } else {
+            command.env("CNI_BIN_DIR", self.folder);
+        }
+        for file in &self.choice.config {
             command.arg("--config").arg(file);
         }
-        let limit = Duration::from_secs(u64::try_from(usize::from(self.options.limit)).unwrap_or(u64::MAX));
-        let left = isolated::run(command, limit).map_err(|error| format!("start the process of a case: {error}"))?;
-        let report = match left.status {
-            None => too_late(limit),
-            Some(_) => serde_json::from_str(&left.stdout).unwrap_or_else(|error| {
-                let problem = format!("its process told nothing ({error})\n{}{}", left.stdout, left.stderr);
-                CaseReport { ending: CaseEnding::Broken { problem }, calls: Vec::new() }
+        if self.keep {
+            command.arg("--keep");
+        }
+        let limit = Duration::from_secs(u64::try_from(usize::from(self.limits.limit)).unwrap_or(u64::MAX));
+        let left = child::run(command, b"", Limit::Kill(limit));
+        let failure = |text: String| Failure { place: variant.name(), line: String::new(), text };
+        let report = match left.code {
+            None if left.elapsed >= limit => {
+                let text =
+                    format!("expected: an end within {} seconds\nfound:    it was still running", limit.as_secs());
+                ProcessReport { failure: Some(failure(text)), kept: None, calls: Vec::new(), said: Vec::new() }
+            }
+            Some(_) | None => serde_json::from_str(&left.stdout).unwrap_or_else(|error| {
+                let text = format!("its process told nothing ({error})\n{}{}", left.stdout, left.stderr);
+                ProcessReport { failure: Some(failure(text)), kept: None, calls: Vec::new(), said: Vec::new() }
             }),
         };
-        Ok(FinishedCase::reported(case, report, left.elapsed))
+        let ProcessReport { failure, kept, calls, said } = report;
+        let ending = match failure {
+            None => Ending::Passed,
+            Some(failure) if variant.case.differs.is_some() && plugins.are_of_the_reference(variant) => {
+                Ending::Differs(failure)
+            }
+            Some(failure) => Ending::Failed(failure),
+        };
+        Ok(Done { variant: variant.clone(), ending, calls, said, kept, elapsed: left.elapsed })
     }
-
-    /// Returns for each case why it cannot be run, if so.
-    fn skips(&self, cases: &[Case]) -> Vec<Option<String>> {
-        let mut versions: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
-        let mut skips = Vec::new();
-        for case in cases {
-            let plugin = &case.subject.plugin;
-            let spoken = versions.entry(plugin.clone()).or_insert_with(|| spoken(&self.folder, plugin));
-            skips.push(self.skip(case, spoken.as_deref()));
-        }
-        skips
-    }
-
-    fn skip(&self, case: &Case, spoken: Option<&[String]>) -> Option<String> {
-        let Case { template, subject, version } = case;
-        let PluginUnderTest { plugin, needs, .. } = subject.as_ref();
-        if !self.folder.join(plugin).exists() {
-            return Some(format!("there is no such plugin in {}", self.folder.display()));
-        }
-        let speaks = || spoken.is_none_or(|list| list.iter().any(|spoken| spoken == version.as_str()));
-        if template.needs != Needs::Nothing && !speaks() {
-            return Some(format!("the plugin does not know version {version} of the SPEC"));
-        }
-        let (server, package) = SERVER;
-        if template.needs == Needs::DhcpServer && !Path::new(server).exists() {
-            return Some(format!("there is no {server}: install the package {package}"));
-        }
-        let feature = needs.filter(|feature| template.needs == Needs::Add && !feature.is_here());
-        feature.map(|feature| format!("the running kernel lacks what ADD needs: {feature:?}"))
-    }
-}
-
-/// Hands finished cases on in the order of the list.
-fn in_order(
-    finished: &mpsc::Receiver<(usize, Result<FinishedCase, Problem>)>,
-    total: usize,
-    show: &mut RunOutput<'_>,
-) -> Result<Vec<FinishedCase>, Problem> {
-    let mut early = BTreeMap::new();
-    let mut done: Vec<FinishedCase> = Vec::with_capacity(total);
-    for (at, result) in finished {
-        let result = result?;
-        show.progress(done.len() + early.len() + 1, &result.case);
-        early.insert(at, result);
-        while let Some(next) = early.remove(&done.len()) {
-            show.case(&next);
-            done.push(next);
-        }
-    }
-    Ok(done)
-}
-
-fn too_late(limit: Duration) -> CaseReport {
-    let mismatch = Mismatch {
-        expected: format!("an end within {} seconds", limit.as_secs()),
-        got: "the case was still running, and was killed".to_owned(),
-    };
-    CaseReport { ending: CaseEnding::Failed(mismatch), calls: Vec::new() }
-}
-
-/// Returns the versions that a plugin reports; `None` if its answer is invalid: then its cases show the error.
-fn spoken(folder: &Path, plugin: &str) -> Option<Vec<String>> {
-    let path = folder.join(plugin);
-    if !path.exists() {
-        return None;
-    }
-    let mut command = Command::new(path);
-    command.env_clear().env("CNI_COMMAND", "VERSION").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let left = child::run(command, br#"{"cniVersion":"1.0.0"}"#, Limit::Kill(VERSION_LIMIT));
-    let answer: Value = serde_json::from_str(&left.stdout).ok()?;
-    let list = answer["supportedVersions"].as_array()?;
-    Some(list.iter().filter_map(|version| version.as_str().map(str::to_owned)).collect())
 }

@@ -114,10 +114,17 @@ mod tests {
     #[test]
     fn a_name_that_is_passed_on_is_no_way_out_of_a_circle() {
         let sources = [
-            ("crate", "mod host; mod apply;"),
-            ("crate::host", "mod machine; pub use machine::Host; use crate::apply::apply;"),
+            ("crate", "mod host; mod apply; mod lone;"),
+            ("crate::lone", "use crate::apply;"),
+            (
+                "crate::host",
+                "mod machine; // x\npub(crate) use machine::{self, Host as Machine,}; use crate::{apply::{apply}};",
+            ),
             ("crate::host::machine", "pub struct Host;"),
-            ("crate::apply", "use crate::host::Host; pub fn apply(host: Host) {}"),
+            (
+                "crate::apply",
+                "use crate::host::Machine; #[cfg(test)] mod t { use crate::lone; } fn f<'a>(m: &'a Machine) { g(\"crate::lone \\\" {\", '\\''); }",
+            ),
         ];
         let modules = sources.map(|(path, source)| (path.to_owned(), module(source)));
         let edges = edges(&Crate { modules: modules.into_iter().collect() });

@@ -107,21 +107,3 @@ fn item(words: &[String]) -> usize {
     }
     words.len()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::of;
-
-    #[test]
-    fn names_remain_and_nothing_else() {
-        let source = "use a::b; // c::d\nfn f<'a>(x: &'a str) { g(\"h::i \\\" {\", 'j', r#\"k\"#, '\\'') /* l */ }";
-        assert_eq!(of(source).join(" "), "use a :: b ; fn f < a > ( x : & a str ) { g ( , , , ) }");
-    }
-
-    #[test]
-    fn what_is_for_tests_is_left_out() {
-        let source =
-            "a; #[cfg(test)] mod tests; b; #[cfg(test)] #[expect(x)] mod t { fn f() {} } #[cfg(test)] use x::{y}; c";
-        assert_eq!(of(source).join(" "), "a ; b ; c");
-    }
-}

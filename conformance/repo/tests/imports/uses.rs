@@ -61,18 +61,3 @@ fn branches(words: &[String]) -> Vec<&[String]> {
     });
     parts.filter(|part| !part.is_empty()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_is_taken_apart() {
-        let words: Vec<String> =
-            "pub ( crate ) use a :: { self , b as c , d :: { e , f } , } ; g".split(' ').map(str::to_owned).collect();
-        let (uses, others) = split(&words);
-        let reported: Vec<String> = uses.iter().map(|one| format!("{}={}", one.name, one.path.join("."))).collect();
-        assert_eq!(reported, ["a=a", "c=a.b", "e=a.d.e", "f=a.d.f"]);
-        assert_eq!(others, ["pub", "(", "crate", ")", "g"]);
-    }
-}

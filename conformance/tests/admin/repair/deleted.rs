@@ -1,15 +1,16 @@
 //! A runtime that deletes an attachment while it is repaired.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb, script};
+use cni_conformance::child::Running;
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Outcome, Sandbox, State, script};
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
@@ -18,38 +19,34 @@ use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, repa
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
 
+/// A host with a container that stays, the list of both, and all rules without the other one.
+fn host(backend: Backend) -> (Sandbox, Value) {
+    (backend.sandbox(), backend.list())
+}
+
+fn neighbour<'s>(sandbox: &'s Sandbox, list: &Value) -> (RepairedContainer<'s>, Vec<String>) {
+    let neighbour = RepairedContainer::add(sandbox, list, "first", 8080);
+    (neighbour, rules(sandbox))
+}
+
 /// Waits until some process waits for a file's lock. The file systems of other machines in memory have the same numbers.
 fn await_waiter(file: &File) {
     let reported = file.metadata().expect("look at the lock");
     let file = format!(" {:02x}:{:02x}:{} ", major(reported.dev()), minor(reported.dev()), reported.ino());
-    let started = Instant::now();
     let waits = |line: &str| line.contains("->") && line.contains(&file);
-    while !fs::read_to_string("/proc/locks").expect("read the locks").lines().any(waits) {
-        assert!(started.elapsed() < Duration::from_secs(60), "nobody waits for {LOCK}");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("somebody waits", || fs::read_to_string("/proc/locks").expect("read the locks").lines().any(waits));
 }
 
 /// It has read the cache when it waits for the packet filter. What it puts back afterwards would belong to
 /// nobody, and stay for ever.
 #[test]
 fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
-    let sandbox = Backend::Legacy.sandbox();
-    let mut list = Backend::Legacy.list();
+    let (sandbox, mut list) = host(Backend::Legacy);
     list["plugins"][1]["macspoofchk"] = false.into();
-    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-    let alone = rules(&sandbox);
-    let known = cache();
+    let (neighbour, alone) = neighbour(&sandbox, &list);
     let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
-    let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
     assert_ne!(rules(&sandbox), alone);
-    for program in ["iptables", "ip6tables"] {
-        for table in ["nat", "filter"] {
-            sandbox.sh(&format!("{program} -t {table} -F"));
-            sandbox.sh(&format!("{program} -t {table} -X"));
-        }
-    }
-
+    flush(&sandbox);
     let lock = File::options().create(true).append(true).open(LOCK).expect("open the lock");
     lock.lock().expect("lock");
     let repair = repair_with(&sandbox, &[]);
@@ -57,11 +54,10 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
         let repairing = scope.spawn(|| repair.run());
         await_waiter(&lock);
         // The end of DEL.
-        fs::remove_file(&file).expect("remove the guest's file");
+        fs::remove_file(attached.file()).expect("remove the file");
         lock.unlock().expect("unlock");
         repairing.join().expect("repair ends")
     });
-
     assert_said(&repaired, &["repaired", "skipped"]);
     let why = "the runtime has deleted the attachment, or added it again, in the meantime";
     assert!(repaired.stdout().contains(why), "{repaired}");
@@ -74,15 +70,11 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
 /// cannot be removed, and the next DEL does not look for it: the interface is gone.
 #[test]
 fn an_emptied_chain_is_removed_with_the_restored_rules() {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
-    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-    let known = cache();
+    let (sandbox, list) = host(Backend::Nft);
+    let (neighbour, _) = neighbour(&sandbox, &list);
     let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
-    let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-    let (_, attachment) = remembered(&sandbox, &list, &attached, &file);
     let posts = sandbox.sh("ip6tables -t nat -S POSTROUTING");
-    let jump = posts.lines().find(|line| line.contains(&attachment.container_id)).expect("the guest is masqueraded");
+    let jump = posts.lines().find(|line| line.contains("second")).expect("the guest is masqueraded");
     let chain = jump.rsplit(' ').next().expect("a chain");
     shell(&sandbox, &format!("ip6tables -t nat {}", jump.replacen("-A", "-D", 1)));
     sandbox.sh(&format!("ip6tables -t nat -F {chain}"));
@@ -92,9 +84,8 @@ fn an_emptied_chain_is_removed_with_the_restored_rules() {
     let program = Path::new(folder).join("ip6tables-restore");
     fs::remove_file(&program).expect("remove the program");
     let restore = "cat > /run/batch; /usr/sbin/xtables-nft-multi ip6tables-restore \"$@\" < /run/batch || exit $?";
-    let end = format!("nsenter --net={} ip link del eth0; rm -f {}", attached.container.path(), file.display());
-    let forget = format!("if grep -q -e '-A {chain}' /run/batch; then {end}; fi");
-    script::install(&program, &format!("{restore}\n{forget}\n"));
+    let end = format!("ip -n second link del eth0; rm -f {}", attached.file().display());
+    script::install(&program, &format!("{restore}\nif grep -q -e '-A {chain}' /run/batch; then {end}; fi\n"));
 
     let repaired = repair(&sandbox, &[]);
     assert_eq!(words(&repaired), ["nothing missing", "skipped"], "{repaired}");
@@ -103,25 +94,10 @@ fn an_emptied_chain_is_removed_with_the_restored_rules() {
     neighbour.check();
 }
 
-/// What libcni remembers of a container, and a runtime that calls single plugins of its list.
-fn remembered<'s>(
-    sandbox: &'s Sandbox,
-    list: &Value,
-    attached: &RepairedContainer<'_>,
-    file: &Path,
-) -> (Runtime<'s>, Attachment) {
-    let text = fs::read(file).expect("read the cache");
-    let cached: Value = serde_json::from_slice(&text).expect("libcni writes JSON");
-    let id = cached["containerId"].as_str().expect("a container ID");
-    let mut attachment = Attachment::new(id, &attached.container);
-    attachment.result = Some(cached["result"].clone());
-    (Runtime::new(sandbox, list.clone()), attachment)
-}
-
 /// What another's DEL and libcni do last: the interface goes, and then the file.
-fn end_of_del(attached: &RepairedContainer<'_>, file: &Path) {
+fn end_of_del(attached: &RepairedContainer<'_>) {
     attached.container.sh("ip link del eth0");
-    fs::remove_file(file).expect("the end of libcni's DEL");
+    fs::remove_file(attached.file()).expect("the end of libcni's DEL");
 }
 
 /// The marks of attachments that are being deleted.
@@ -137,21 +113,11 @@ fn marks() -> Vec<PathBuf> {
 #[test]
 fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
     for backend in Backend::ALL {
-        let sandbox = backend.sandbox();
-        let list = backend.list();
-        let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-        let alone = rules(&sandbox);
-        let known = cache();
-        let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
-        let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-        let (runtime, attachment) = remembered(&sandbox, &list, &attached, &file);
-        let del_of = |attachment: &Attachment, plugin: &str| {
-            let result = attachment.result.as_ref();
-            runtime.invocation(Verb::Del, plugin, attachment, result).run().expect_success();
-        };
-        let del = |plugin: &str| del_of(&attachment, plugin);
+        let (sandbox, list) = host(backend);
+        let (neighbour, alone) = neighbour(&sandbox, &list);
+        let mut attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
         for plugin in ["portmap", "firewall"] {
-            del(plugin);
+            attached.del_of(plugin);
             let begun = rules(&sandbox);
             for arguments in [&["--dry-run"][..], &[]] {
                 let repaired = repair(&sandbox, arguments);
@@ -160,13 +126,11 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
             }
             assert_eq!((rules(&sandbox), marks().len()), (begun, 1), "{backend:?} {plugin}");
         }
-        del("bridge");
-        fs::remove_file(&file).expect("the end of libcni's DEL");
+        attached.del();
         assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
 
-        attached.tool.add(&attached.container).expect_success();
-        let (_, again) = remembered(&sandbox, &list, &attached, &file);
-        del_of(&again, "portmap");
+        attached.add_again();
+        attached.del_of("portmap");
         assert_eq!(marks().len(), 1, "{backend:?}");
         // Other plugins have deleted it, and added it again: the mark is that of another interface, whatever any clock says.
         let mark = marks().pop().expect("a mark");
@@ -180,143 +144,85 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
     }
 }
 
-/// A process with the environment of a DEL.
-struct DelProcess(Child);
-
-impl DelProcess {
-    /// One that runs the file of a plugin, as far as its name tells.
-    fn del(container_id: &str) -> Self {
-        fs::create_dir_all("/run/others").expect("create a folder");
-        script::copy_program("/usr/bin/sleep", "/run/others/bridge");
-        Self::start("/run/others/bridge", container_id, 0)
-    }
-
-    fn start(program: &str, container_id: &str, user: u32) -> Self {
-        let mut command = Command::new(program);
-        command.uid(user).arg0(if program.ends_with("asking") { "bridge" } else { program });
-        command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
-        command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
-        Self(command.spawn().expect("start a program"))
-    }
-}
-
-impl Drop for DelProcess {
-    fn drop(&mut self) {
-        self.0.kill().expect("kill a program");
-        self.0.wait().expect("wait for a program");
-    }
+/// Starts a process with name and environment of a plugin's DEL.
+fn del_process(container_id: &str) -> Running {
+    fs::create_dir_all("/run/others").expect("create a folder");
+    script::copy_program("/usr/bin/sleep", "/run/others/bridge");
+    let mut command = Command::new("/run/others/bridge");
+    command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
+    command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
+    Running(command.spawn().expect("start a program"))
 }
 
 fn flush(sandbox: &Sandbox) {
-    for program in ["iptables", "ip6tables"] {
-        for table in ["nat", "filter"] {
-            sandbox.sh(&format!("{program} -t {table} -F"));
-        }
-    }
-}
-
-/// Anybody may give a process of theirs the environment of a DEL, and so may a script of root that is no plugin.
-#[test]
-fn only_a_plugin_of_root_is_believed_to_delete() {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
-    let attached = RepairedContainer::add(&sandbox, &list, "only", 8080);
-    let [file] = &cache()[..] else { panic!("one attachment has one file") };
-    let (_, attachment) = remembered(&sandbox, &list, &attached, file);
-    let plugin = DelProcess::del("another");
-    flush(&sandbox);
-    // As sudo, which asks for the password.
-    script::copy_program("/usr/bin/sleep", "/run/others/asking");
-    fs::set_permissions("/run/others/asking", fs::Permissions::from_mode(0o4755)).expect("set the mode");
-    for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0), ("/run/others/asking", 0)] {
-        let _pretending = DelProcess::start(program, &attachment.container_id, user);
-        assert_said(&repair(&sandbox, &[]), &["repaired"]);
-        attached.check();
-        flush(&sandbox);
-    }
-    drop(plugin);
+    shell(sandbox, "for p in iptables ip6tables; do for t in nat filter; do $p -t $t -F; $p -t $t -X; done; done");
 }
 
 /// Plugins of others know neither the lock nor the mark.
 #[test]
 fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
+    let (sandbox, list) = host(Backend::Nft);
     let attached = RepairedContainer::add(&sandbox, &list, "only", 8080);
-    let [file] = &cache()[..] else { panic!("one attachment has one file") };
-    let (_, attachment) = remembered(&sandbox, &list, &attached, file);
     flush(&sandbox);
     let flushed = rules(&sandbox);
     {
-        let _deleting = DelProcess::del(&attachment.container_id);
+        let _deleting = del_process("only");
         let repaired = repair(&sandbox, &[]);
         assert_said(&repaired, &["skipped"]);
         assert!(repaired.stdout().contains("the runtime is deleting the attachment"), "{repaired}");
         assert_eq!(rules(&sandbox), flushed);
     }
-    let _deleting_another = DelProcess::del("another");
+    let _deleting_another = del_process("another");
     assert_said(&repair(&sandbox, &[]), &["repaired"]);
     attached.check();
 }
 
-#[test]
-fn ports_that_were_deleted_when_repair_looks_again_are_removed_again() {
-    removed_again_by_the_second_look("CNI-HOSTPORT-DNAT", |_, _| "8081".to_owned());
-}
-
-#[test]
-fn a_masquerade_that_was_deleted_when_repair_looks_again_is_removed_again() {
-    removed_again_by_the_second_look("POSTROUTING", |sandbox, id| {
-        let jumps = sandbox.sh("iptables -t nat -S POSTROUTING");
-        let jump = jumps.lines().find(|line| line.contains(id)).expect("the guest is masqueraded");
-        jump.rsplit(' ').next().expect("a chain").to_owned()
-    });
-}
-
 /// Between two plugins of another's DEL nothing is to be seen of it: just that interface and file are gone a little later. A
 /// chain is flushed, and nothing may hold the trace of the container afterwards.
-fn removed_again_by_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
-    let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-    let alone = rules(&sandbox);
-    // On a busy machine, repair may have looked again before this test gets to its turn.
-    let undone = (0..10).any(|turn| {
-        let (attached, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
-        let (_, attachment) = remembered(&sandbox, &list, &attached, &file);
-        let trace = trace(&sandbox, &attachment.container_id);
-        let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&attached, &file));
-        let is_taken_back = repaired.stdout().contains(": taken back: ");
-        if is_taken_back {
-            assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
-            assert!(rules(&sandbox).iter().all(|rule| !rule.contains(&trace)), "{trace}: {:#?}", rules(&sandbox));
-        }
-        attached.tool.del(&attached.container).expect_success();
-        assert_eq!(rules(&sandbox), alone);
-        is_taken_back
-    });
-    assert!(undone, "repair never looks again");
-    neighbour.check();
+#[test]
+fn what_was_deleted_when_repair_looks_again_is_removed_again() {
+    for flushed in ["CNI-HOSTPORT-DNAT", "POSTROUTING"] {
+        let (sandbox, list) = host(Backend::Nft);
+        let (neighbour, alone) = neighbour(&sandbox, &list);
+        // On a busy machine, repair may have looked again before this test gets to its turn.
+        let undone = (0..10).any(|turn| {
+            let attached = RepairedContainer::add(&sandbox, &list, &format!("turn-{turn}"), 8081);
+            let jumps = sandbox.sh("iptables -t nat -S POSTROUTING");
+            let jump = jumps.lines().find(|line| line.contains("turn-")).expect("the guest is masqueraded");
+            let chain = jump.rsplit(' ').next().expect("a chain");
+            let trace = if flushed == "POSTROUTING" { chain } else { "8081" };
+            let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&attached));
+            let is_taken_back = repaired.stdout().contains(": taken back: ");
+            if is_taken_back {
+                assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
+                assert!(rules(&sandbox).iter().all(|rule| !rule.contains(trace)), "{trace}: {:#?}", rules(&sandbox));
+            }
+            attached.del();
+            assert_eq!(rules(&sandbox), alone);
+            is_taken_back
+        });
+        assert!(undone, "repair never looks again");
+        neighbour.check();
+    }
 }
 
 /// By then the name of the namespace leads to another container, whose ADD is at work: its interface has no alias yet.
 #[test]
 fn an_interface_that_is_being_made_behind_the_same_name_stays_when_repair_looks_again() {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
-    let _neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
+    let (sandbox, list) = host(Backend::Nft);
+    let _neighbour = neighbour(&sandbox, &list);
     let undone = (0..10).any(|turn| {
         let name = format!("turn-{turn}");
-        let (attached, file) = add_and_find(&sandbox, &list, &name);
+        let attached = RepairedContainer::add(&sandbox, &list, &name, 8081);
         let succeed = || {
-            end_of_del(&attached, &file);
+            end_of_del(&attached);
             sandbox.sh(&format!("ip netns del {name}"));
             sandbox.sh(&format!("ip netns add {name}"));
             sandbox.sh(&format!("ip link add made type veth peer name eth0 netns {name}"));
         };
         let repaired = repair_with_a_late_event(&sandbox, "POSTROUTING", succeed);
         sandbox.sh("ip link show made");
-        attached.tool.del(&attached.container).expect_success();
+        attached.del();
         sandbox.sh("ip link del made");
         repaired.stdout().contains(": taken back: ")
     });
@@ -326,36 +232,27 @@ fn an_interface_that_is_being_made_behind_the_same_name_stays_when_repair_looks_
 /// Who has cleared the cache has not deleted the container, which still has its interface.
 #[test]
 fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {
-    let sandbox = Backend::Nft.sandbox();
-    let list = Backend::Nft.list();
-    let _neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
+    let (sandbox, list) = host(Backend::Nft);
+    let _neighbour = neighbour(&sandbox, &list);
     // Plugins of others write no record.
     for is_recorded in [true, false] {
         // What is removed before the end of the first look is seen there already, and nothing is put back.
         let kept = (0..10).any(|turn| {
-            let (attached, file) = add_and_find(&sandbox, &list, &format!("{is_recorded}-{turn}"));
+            let attached = RepairedContainer::add(&sandbox, &list, &format!("{is_recorded}-{turn}"), 8081);
             if !is_recorded {
                 shell(&sandbox, "rm -r /run/cni/.cni-plugins-rs/*/attachments");
             }
             let whole = rules(&sandbox);
-            let forget = || fs::remove_file(&file).expect("remove the guest's file");
+            let forget = || fs::remove_file(attached.file()).expect("remove the file");
             let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
             assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
             let is_put_back = words(&repaired) == ["repaired", "repaired"];
             assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
-            attached.tool.del(&attached.container).expect_success();
+            attached.del();
             is_put_back
         });
         assert!(kept, "the file is never removed between the looks");
     }
-}
-
-/// Adds a container, and finds its file in the cache.
-fn add_and_find<'s>(sandbox: &'s Sandbox, list: &Value, name: &str) -> (RepairedContainer<'s>, PathBuf) {
-    let known = cache();
-    let attached = RepairedContainer::add(sandbox, list, name, 8081);
-    let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
-    (attached, file)
 }
 
 /// Flushes a chain, and repairs; something happens as soon as all rules are back, before repair looks again.
@@ -380,10 +277,8 @@ fn repair_with_a_late_event(sandbox: &Sandbox, flushed: &str, event: impl FnOnce
 #[test]
 fn nothing_stays_of_what_is_deleted_while_repairs_run() {
     for backend in Backend::ALL {
-        let sandbox = backend.sandbox();
-        let list = backend.list();
-        let neighbour = RepairedContainer::add(&sandbox, &list, "first", 8080);
-        let alone = rules(&sandbox);
+        let (sandbox, list) = host(backend);
+        let (neighbour, alone) = neighbour(&sandbox, &list);
         let attached = |number: u16| RepairedContainer::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
         let guests: Vec<RepairedContainer<'_>> = (0..8).map(attached).collect();
         let (ended, begun_again) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -398,17 +293,16 @@ fn nothing_stays_of_what_is_deleted_while_repairs_run() {
                 repairs
             });
             let (last, others) = guests.split_last().expect("guests");
-            let delete = |attached: &RepairedContainer<'_>| attached.tool.del(&attached.container);
-            let mut deleted: Vec<Outcome> = others.iter().map(delete).collect();
+            others.iter().for_each(RepairedContainer::del);
             // A repair of legacy iptables may take longer than all of these.
             let started = Instant::now();
             while !begun_again.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(60) {
                 thread::yield_now();
             }
-            deleted.push(delete(last));
+            last.del();
             ended.store(true, Ordering::Relaxed);
             let repairs = repairing.join().expect("repairs end");
-            for outcome in deleted.iter().chain(&repairs) {
+            for outcome in &repairs {
                 outcome.expect_success();
             }
             assert!(repairs.len() > 1, "repairs ran beside the deletes");
@@ -416,11 +310,6 @@ fn nothing_stays_of_what_is_deleted_while_repairs_run() {
         assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
         neighbour.check();
     }
-}
-
-fn cache() -> Vec<PathBuf> {
-    let files = fs::read_dir("/var/lib/cni/results").expect("list the cache");
-    files.map(|entry| entry.expect("read the cache").path()).collect()
 }
 
 /// The rules of all containers.

@@ -1,9 +1,12 @@
-//! A repair of many containers.
+//! A repair of many containers, and for somebody who does not listen.
 
-use cni_conformance::{Attachment, Container, Nomad, PortMapping, Runtime, Sandbox, Spelling, result_cache};
+use std::fs;
+
+use cni_conformance::{Attachment, Container, Nomad, PortMapping, Runtime, Sandbox, Spelling, binaries, result_cache};
 use serde_json::json;
 
-use crate::admin::repair::{repair, shell, words};
+use crate::admin::repair::deleted::rules as all_rules;
+use crate::admin::repair::{Backend, RepairedContainer, repair, repair_with, shell, words};
 
 /// More than are locked together where each lacks more than rules of iptables.
 const CONTAINERS: u16 = 300;
@@ -69,4 +72,31 @@ fn the_rules_of_many_come_back_in_their_order() {
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(others(after), others(before));
     }
+}
+
+/// For each change of a table the kernel checks all of it. So containers are repaired together, with one change of each table of each
+/// family. One by one they would take three changes each. Who does not listen does not end the work.
+#[test]
+fn forty_containers_are_repaired_in_few_changes() {
+    let sandbox = Backend::Nft.sandbox();
+    let attached =
+        |number: u16| RepairedContainer::add(&sandbox, &Backend::Nft.list(), &format!("guest-{number}"), 8080 + number);
+    let guests: Vec<RepairedContainer<'_>> = (0..40).map(attached).collect();
+    let before = all_rules(&sandbox);
+    shell(&sandbox, "for p in iptables ip6tables; do for t in nat filter; do $p -t $t -F; $p -t $t -X; done; done");
+    let program = binaries::under_test().join("cni-plugins");
+    // The programs of iptables, which look for missing chains, use sendmsg.
+    let traced = format!("strace -f -e trace=sendto -o /run/trace {} repair", program.display());
+    shell(&sandbox, &traced);
+    let trace = fs::read_to_string("/run/trace").expect("a trace");
+    let changes = trace.lines().filter(|line| line.contains("NFNL_MSG_BATCH_BEGIN")).count();
+    assert_eq!(changes, 4);
+    assert_eq!(all_rules(&sandbox), before);
+    guests.iter().for_each(RepairedContainer::check);
+
+    sandbox.sh("nft flush ruleset");
+    let deaf = repair_with(&sandbox, &[]).launched_by(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"]).run();
+    assert_eq!((deaf.code(), deaf.stdout()), (Some(1), ""), "{deaf}");
+    assert!(deaf.stderr().contains("failed to write to standard output: No space left"), "{deaf}");
+    guests.iter().for_each(RepairedContainer::check);
 }

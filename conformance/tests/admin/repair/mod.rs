@@ -1,19 +1,20 @@
 //! `cni-plugins repair`: the rules that somebody else has flushed come back, and nothing else changes.
 //!
-//! The real `cnitool` makes the attachments, so the cache is the one that libcni writes. The reference has
-//! nothing of the kind: its containers stay without connection until they are created again.
+//! What a script can say is in `conformance/cases/admin`. The reference has nothing of the kind: its containers stay without
+//! connection until they are created again.
 
-use cni_conformance::{CniTool, Container, Flavour, Invocation, Nomad, Outcome, Sandbox, State, Verb};
+use std::path::PathBuf;
+
+use cni_conformance::{
+    Attachment, Container, Flavour, Invocation, Nomad, Outcome, PortMapping, Runtime, Sandbox, Spelling, State, Verb,
+    result_cache,
+};
 use serde_json::{Value, json};
 
 mod at_once;
 mod deleted;
-mod flushed;
 mod many;
-mod many_ports;
-mod options;
 mod single;
-mod skipped;
 
 /// Who keeps the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,34 +48,52 @@ impl Backend {
     }
 }
 
-/// A container with a published port, and what made it.
+/// A container with a published port, whose ID is its name, and what made it.
 struct RepairedContainer<'s> {
-    tool: CniTool<'s>,
+    runtime: Runtime<'s>,
+    list: Value,
+    at: Attachment,
     container: Container,
-    port: u16,
 }
 
 impl<'s> RepairedContainer<'s> {
     fn add(sandbox: &'s Sandbox, list: &Value, name: &str, port: u16) -> Self {
-        let ports = ["tcp", "udp"].map(|proto| json!({"hostPort": port, "containerPort": 80, "protocol": proto}));
-        let tool = CniTool::new(sandbox, list).capabilities(json!({"portMappings": ports}));
         let container = sandbox.container(name);
-        tool.add(&container).expect_success();
-        Self { tool, container, port }
+        let at = Attachment::new(name, &container).ports(&PortMapping::twins(port, 80), Spelling::Go);
+        let mut added = Self { runtime: Runtime::new(sandbox, list.clone()), list: list.clone(), at, container };
+        added.add_again();
+        added
     }
 
-    /// Three of them.
-    fn three(sandbox: &'s Sandbox, list: &Value) -> [Self; 3] {
-        [("first", 8080), ("second", 8081), ("third", 8082)].map(|(name, port)| Self::add(sandbox, list, name, port))
+    fn add_again(&mut self) {
+        self.runtime.add(&mut self.at).expect_success();
+        result_cache::store(&self.list, &self.at);
+    }
+
+    /// The file of the cache.
+    fn file(&self) -> PathBuf {
+        let network = self.list["name"].as_str().expect("a name");
+        PathBuf::from(format!("/var/lib/cni/results/{network}-{}-eth0", self.at.container_id))
+    }
+
+    fn del(&self) {
+        self.runtime.del(&self.at).expect_success();
+        result_cache::remove(&self.list, &self.at);
+    }
+
+    /// DEL of one plugin.
+    fn del_of(&self, plugin: &str) {
+        let call = self.runtime.invocation(Verb::Del, plugin, &self.at, self.at.result.as_ref());
+        call.run().expect_success();
     }
 
     fn is_whole(&self) -> bool {
-        self.tool.check(&self.container).succeeded()
+        self.runtime.check(&self.at).succeeded()
     }
 
     #[track_caller]
     fn check(&self) {
-        self.tool.check(&self.container).expect_success();
+        self.runtime.check(&self.at).expect_success();
     }
 }
 

@@ -1,95 +1,113 @@
 //! A good host: the last line says that the packet arrived, and the lines before it say how.
 
-use cni_conformance::Sandbox;
-use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
 
-use super::{ADDRESS, Extra, LOST, OUTSIDE, add, name_of, probe, serve};
-use crate::admin::{document, tool};
+use cni_conformance::traffic::{Transport, ask};
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Flavour, Sandbox, binaries};
+use serde_json::{Value, json};
+
+use super::{LOST, TracedHost, V4, V6, left};
+use crate::admin::document;
 
 #[test]
-fn a_probe_that_a_container_answers_has_arrived() {
-    let sandbox = Sandbox::new();
-    let web = add(&sandbox, "web", Extra::Firewall);
-    let _server = serve(&web, "0.0.0.0:80");
-    let name = name_of(ADDRESS);
-    let done = probe(&sandbox, &["8080"], 0, &format!("arrived: container {name} has answered port 8080/tcp"));
-    let (way, _) = done.stdout().split_once("\ntcp 10.22.0.2:80 -> ").expect("the way of the answer");
-    for text in [
-        "  in           it comes by cnitrace",
-        &format!("becomes {ADDRESS}:80"),
-        &format!("[plugin portmap, container {name}]"),
-        &format!("  route        to {ADDRESS} by cni0"),
-        "  out          it leaves by cni0",
-    ] {
-        assert!(way.contains(text), "{text:?}: {done}");
+fn a_probe_that_is_answered_has_arrived_and_shows_its_way() {
+    for values in [V4, V6] {
+        let host = TracedHost::with_firewall(values);
+        let _servers = [host.serve(&host.web, false), host.serve(&host.outside, false)];
+        let shows = |words: &str, says: &str, way: &[&str]| {
+            let done = host.probe(words, 0, says);
+            for text in way.iter().map(|text| host.text(text)) {
+                assert!(done.stdout().contains(&text), "{text:?}: {done}");
+            }
+        };
+        let way = [
+            "  in           it comes by cnitrace",
+            "becomes $own80",
+            "table $ipv nat, chain CNI-HOSTPORT-DNAT: ",
+            "[plugin portmap, container $id]",
+            "  route        to $own by cni0",
+            "  out          it leaves by cni0",
+            "\ntcp $own80 -> ",
+            "chain CNI-FORWARD: $ipv saddr $own accept   [plugin firewall, container $id]\n",
+        ];
+        shows("8080", "arrived: container $id has answered port 8080/tcp", &way);
+        let masqueraded = ["  source       ", "[plugin bridge or ptp (ipMasq), container $id]", "it leaves by uplink0"];
+        shows("cnitool- to $out80", "arrived: $out80 has answered container $id", &masqueraded);
+        shows("cnitool- to $out", "arrived: $out has answered", &[]);
+        let (document, code) = document(&host.sandbox, &["trace", "8080", "--probe"]);
+        assert_eq!((code, &document["arrived"]), (Some(0), &Value::Bool(true)), "{document:#}");
+        let steps = document["packets"][0]["steps"].as_array().expect("steps");
+        let rule = steps.iter().find(|step| step["kind"] == "rule").expect("a rule");
+        assert_eq!(rule["place"]["family"], host.text("$ipv"), "{document:#}");
+        // A rule is shown by its number where no program shows its text.
+        let program = binaries::under_test().join("cni-plugins");
+        let line = format!("mount --bind /dev/null /usr/sbin/nft; exec {} trace 8080 --probe", program.display());
+        let done = host.sandbox.exec(&["unshare", "-m", "sh", "-c", &line]);
+        assert!(done.code == Some(0) && done.stdout.contains("chain CNI-HOSTPORT-DNAT: rule "), "{}", done.stdout);
+        if values == V4 {
+            host.probe("cnitool- to $out:81", 0, "arrived: $out:81 refuses the connection");
+        }
     }
-    assert!(way.contains("table ip nat, chain CNI-HOSTPORT-DNAT: "), "{done}");
-    let of_firewall = format!("chain CNI-FORWARD: ip saddr {ADDRESS} accept   [plugin firewall, container {name}]\n");
-    assert!(done.stdout().contains(&of_firewall), "the rule that accepts the answer: {done}");
-}
-
-#[test]
-fn a_probe_from_a_container_shows_its_masquerade() {
-    let sandbox = Sandbox::new();
-    let outside = sandbox.outside();
-    let _server = serve(&outside, "0.0.0.0:80");
-    let _web = add(&sandbox, "web", Extra::Firewall);
-    let name = name_of(ADDRESS);
-    let done =
-        probe(&sandbox, &["cnitool-", "to", OUTSIDE], 0, &format!("arrived: {OUTSIDE} has answered container {name}"));
-    assert!(done.stdout().contains("  source       10.22.0.2:"), "{done}");
-    assert!(done.stdout().contains("  out          it leaves by uplink0"), "{done}");
-    assert!(done.stdout().contains(&format!("[plugin bridge or ptp (ipMasq), container {name}]")), "{done}");
-    probe(&sandbox, &["cnitool-", "to", "192.0.2.2"], 0, "arrived: 192.0.2.2 has answered");
-    probe(&sandbox, &["cnitool-", "to", "192.0.2.2:81"], 0, "arrived: 192.0.2.2:81 refuses the connection");
-}
-
-#[test]
-fn programs_get_the_same_as_json() {
-    let sandbox = Sandbox::new();
-    let web = add(&sandbox, "web", Extra::Firewall);
-    let _server = serve(&web, "0.0.0.0:80");
-    let (document, code) = document(&sandbox, &["trace", "8080", "--probe"]);
-    assert_eq!((code, &document["arrived"]), (Some(0), &Value::Bool(true)), "{document:#}");
-    let steps = document["packets"][0]["steps"].as_array().expect("steps");
-    let rule = steps.iter().find(|step| step["kind"] == "rule").expect("a rule");
-    assert_eq!(rule["place"]["family"], "ip", "{document:#}");
-    assert!(steps.iter().any(|step| step["kind"] == "destination"), "{document:#}");
-}
-
-/// A rule is shown by its number where no program shows its text.
-#[test]
-fn rules_have_numbers_without_nft() {
-    let sandbox = Sandbox::new();
-    let web = add(&sandbox, "web", Extra::Firewall);
-    let _server = serve(&web, "0.0.0.0:80");
-    let program = cni_conformance::binaries::under_test().join("cni-plugins");
-    let line = format!("mount --bind /dev/null /usr/sbin/nft; exec {} trace 8080 --probe", program.display());
-    let done = sandbox.exec(&["unshare", "-m", "sh", "-c", &line]);
-    assert_eq!(done.code, Some(0), "{} {}", done.stdout, done.stderr);
-    assert!(done.stdout.contains("chain CNI-HOSTPORT-DNAT: rule "), "{}", done.stdout);
 }
 
 #[test]
 fn a_port_that_nobody_publishes_is_reported() {
-    let sandbox = Sandbox::new();
-    let nobody = "no container publishes port 9999/tcp, and no program of the host answers there: publish it";
-    probe(&sandbox, &["9999"], LOST, nobody);
-    let _server = serve(sandbox.host(), "0.0.0.0:9999");
-    probe(&sandbox, &["9999"], 0, "arrived at a program of the host: port 9999/tcp is published by no container");
+    let host = TracedHost::with_firewall(V4);
+    host.probe("80", LOST, "no container publishes port 80/tcp, and no program of the host answers there: publish it in the container's portMappings");
+    let _server = host.serve(host.sandbox.host(), false);
+    host.probe("80", 0, "arrived at a program of the host: port 80/tcp is published by no container");
+}
+
+/// Runs `trace` while packets come, once it listens.
+fn during(sandbox: &Sandbox, words: &[&str], packets: impl FnOnce()) -> Output {
+    let mut command = Command::new(binaries::under_test().join("cni-plugins"));
+    command.arg("trace").args(words).env_clear().env("PATH", sandbox.search_path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start the tool");
+    wait_until("the table of the trace", || !left(sandbox).is_empty());
+    packets();
+    child.wait_with_output().expect("the tool ends")
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
-    let sandbox = Sandbox::new();
-    for (words, code, says) in [
-        (&["trace", "0"][..], 2, "error: 0 is not a port"),
-        (&["trace", "web", "to", "nowhere"], 2, "error: \"nowhere\" is not an address"),
-        (&["trace", "web"], 1, "cni-plugins trace: there is no container web: cni-plugins list shows them"),
-        (&["trace", "8080", "--seconds", "0"], 2, "error: invalid value '0' for '--seconds <N>'"),
+fn packets_of_others_are_followed_to_their_answers() {
+    let host = TracedHost::with_firewall(V4);
+    let _servers = [host.serve(&host.web, false), host.serve(&host.outside, false)];
+    let ask = |from, to: &str| {
+        ask(from, Transport::Tcp, to.parse::<SocketAddr>().expect("an address")).expect("an answer");
+    };
+    let done = during(&host.sandbox, &["8080", "--seconds", "60"], || ask(&host.outside, "192.0.2.1:8080"));
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.starts_with("tcp 192.0.2.2:"), "{said}");
+    assert!(said.contains("  in           it comes by uplink0\n"), "{said}");
+    assert!(said.ends_with(&host.text("arrived: container $id has answered port 8080/tcp\n")), "{said}");
+    let words = ["cnitool-", "to", "192.0.2.2", "--seconds", "60"];
+    let done = during(&host.sandbox, &words, || ask(&host.web, "192.0.2.2:80"));
+    assert!(String::from_utf8_lossy(&done.stdout).contains("\narrived: 192.0.2.2 has answered container "), "{done:?}");
+    let done = during(&host.sandbox, &["8080", "--seconds", "1"], || {});
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(done.status.code(), Some(LOST), "{said}");
+    assert!(
+        said.starts_with(
+            "no packet to port 8080/tcp came within 1 seconds: look at the way to this host, or let --probe send one"
+        ),
+        "{said}"
+    );
+}
+
+/// No trace sees the rules of iptables-legacy, so `trace` shows those whose counters have moved.
+#[test]
+fn counters_of_iptables_legacy_stand_in_for_the_trace() {
+    let host = TracedHost::of(V4, Flavour::Legacy, &json!({}), &[]);
+    host.sh("iptables -P FORWARD DROP");
+    let says = "dropped in the hook forward by iptables-legacy, whose counter has moved: iptables-legacy -t filter -P FORWARD DROP: change it, or move to the nft flavour of iptables";
+    let done = host.probe("8080", LOST, says);
+    for text in [
+        "note: iptables-legacy has rules, which no trace sees",
+        "becomes 10.22.0.2:80",
+        "packets: iptables-legacy -t nat -A CNI-HOSTPORT-DNAT ",
     ] {
-        let refused = tool(&sandbox, words);
-        assert_eq!((refused.code(), refused.stdout()), (Some(code), ""), "{refused}");
-        assert!(refused.stderr().starts_with(says), "{refused}");
+        assert!(done.stdout().contains(text), "{text}: {done}");
     }
 }

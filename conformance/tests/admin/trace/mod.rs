@@ -1,78 +1,104 @@
 //! `trace`: the last line of its output on a good host, and on hosts with one defect each.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use cni_conformance::traffic::{Echo, Transport};
-use cni_conformance::{CniTool, Container, Namespace, Outcome, Sandbox};
+use cni_conformance::{CniTool, Container, Flavour, Namespace, Outcome, Outside, Sandbox};
 use serde_json::{Value, json};
 
 use crate::admin::tool;
 
 mod answers;
-mod container;
+mod defects;
 mod firewalls;
-mod ipv6;
 mod killed;
-mod legacy;
-mod others;
-mod routes;
 
 /// The exit status when the packet did not arrive.
 const LOST: i32 = 3;
 
-const ADDRESS: &str = "10.22.0.2";
-const OUTSIDE: &str = "192.0.2.2:80";
+/// What the texts of the tests call by name in each family. A name comes before those that it begins with.
+const V4: &str = "own80=10.22.0.2:80 own=10.22.0.2 out80=192.0.2.2:80 out=192.0.2.2 gateway=10.22.0.1 wrong=10.22.0.99 \
+    subnet=10.22.0.0/24 all=0.0.0.0/0 forwarding=net.ipv4.ip_forward iptables=iptables ipv=ip far80=203.0.113.9:80 \
+    far=203.0.113.9 v=4";
+const V6: &str = "own80=[fd00:22::2]:80 own=fd00:22::2 out80=[2001:db8:2::2]:80 out=2001:db8:2::2 gateway=fd00:22::1 \
+    wrong=fd00:22::99 subnet=fd00:22::/64 all=::/0 forwarding=net.ipv6.conf.all.forwarding iptables=ip6tables ipv=ip6 \
+    far80=[2001:db8:77::9]:80 far=2001:db8:77::9 v=6";
 
-const ADDRESS_V6: &str = "fd00:22::2";
-const OUTSIDE_V6: &str = "[2001:db8:2::2]:80";
-
-/// What the list has beside bridge and portmap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extra {
-    Nothing,
-    Firewall,
-    NoMasquerade,
-    /// The firewall, and addresses of IPv6 alone.
-    FirewallV6,
+fn expand(text: &str, values: &str) -> String {
+    let pairs = values.split(' ').filter_map(|pair| pair.split_once('='));
+    pairs.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
 }
 
-fn list(extra: Extra) -> Value {
-    let (subnet, everywhere) =
-        if extra == Extra::FirewallV6 { ("fd00:22::/64", "::/0") } else { ("10.22.0.0/24", "0.0.0.0/0") };
-    let mut plugins = vec![
-        json!({"type": "loopback"}),
-        json!({
-            "type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": extra != Extra::NoMasquerade,
-            "ipam": {
-                "type": "host-local", "dataDir": "/run/cni/leases", "ranges": [[{"subnet": subnet}]],
-                "routes": [{"dst": everywhere}],
-            },
-        }),
-        json!({"type": "portmap", "capabilities": {"portMappings": true}}),
-    ];
-    if matches!(extra, Extra::Firewall | Extra::FirewallV6) {
-        plugins.push(json!({"type": "firewall"}));
+/// A host with an outside and a container of one family, which publishes its port 80 as 8080.
+struct TracedHost {
+    sandbox: Sandbox,
+    outside: Outside,
+    web: Container,
+    values: &'static str,
+    id: String,
+}
+
+impl TracedHost {
+    fn of(values: &'static str, flavour: Flavour, bridge: &Value, more: &[Value]) -> Self {
+        let sandbox = Sandbox::with_flavour(flavour);
+        let (outside, web) = (sandbox.outside(), sandbox.container("web"));
+        add(&sandbox, &web, &list(values, bridge, more)).expect_success();
+        let lease = std::fs::read_to_string(expand("/run/cni/leases/n1/$own", values)).expect("read the lease");
+        let id = lease.lines().next().expect("a name").trim().to_owned();
+        Self { sandbox, outside, web, values, id }
     }
+
+    /// With the plugin firewall.
+    fn with_firewall(values: &'static str) -> Self {
+        Self::of(values, Flavour::Nft, &json!({}), &[json!({"type": "firewall"})])
+    }
+
+    /// Puts what names stand for in their place.
+    fn text(&self, text: &str) -> String {
+        expand(text, self.values).replace("$id", &self.id)
+    }
+
+    /// Runs `trace` with the probe, and expects how the packet ends and what the last line begins with.
+    #[track_caller]
+    fn probe(&self, words: &str, code: i32, says: &str) -> Outcome {
+        let (line, says) = (self.text(&format!("trace {words} --probe")), self.text(says));
+        let done = tool(&self.sandbox, &line.split(' ').collect::<Vec<_>>());
+        assert_eq!(done.code(), Some(code), "{done}");
+        assert!(last_line(&done).starts_with(&says), "begins with {says:?}\n{done}");
+        assert_eq!(left(&self.sandbox), "", "table and link of the probe are removed");
+        done
+    }
+
+    #[track_caller]
+    fn sh(&self, line: &str) {
+        self.sandbox.exec(&["sh", "-ec", &self.text(line)]).expect_success();
+    }
+
+    fn serve(&self, place: &Namespace, loopback: bool) -> Echo {
+        let address = match (self.values == V6, loopback) {
+            (false, false) => "0.0.0.0:80",
+            (false, true) => "127.0.0.1:80",
+            (true, false) => "[::]:80",
+            (true, true) => "[::1]:80",
+        };
+        Echo::start(place, Transport::Tcp, address.parse::<SocketAddr>().expect("an address"))
+    }
+}
+
+/// loopback, bridge with these keys, portmap, and more plugins.
+fn list(values: &str, bridge: &Value, more: &[Value]) -> Value {
+    let ipam = json!({"type": "host-local", "dataDir": "/run/cni/leases", "ranges": [[{"subnet": expand("$subnet", values)}]],
+        "routes": [{"dst": expand("$all", values)}]});
+    let own = json!({"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "ipam": ipam});
+    let first = [json!({"type": "loopback"}), cni_conformance::keys::with(&own, bridge)];
+    let portmap = json!({"type": "portmap", "capabilities": {"portMappings": true}});
+    let plugins: Vec<Value> = first.into_iter().chain([portmap]).chain(more.iter().cloned()).collect();
     json!({"cniVersion": "1.0.0", "name": "n1", "plugins": plugins})
 }
 
-/// A container that publishes its port 80 as 8080.
-fn add(sandbox: &Sandbox, name: &str, extra: Extra) -> Container {
+fn add(sandbox: &Sandbox, container: &Container, list: &Value) -> Outcome {
     let ports = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
-    let container = sandbox.container(name);
-    let attached = CniTool::new(sandbox, &list(extra)).capabilities(json!({"portMappings": ports})).add(&container);
-    attached.expect_success();
-    container
-}
-
-/// The name that cnitool has given to the container that was added last.
-fn name_of(address: &str) -> String {
-    let lease = std::fs::read_to_string(format!("/run/cni/leases/n1/{address}")).expect("read the lease");
-    lease.lines().next().expect("a name").trim().to_owned()
-}
-
-fn serve(place: &Namespace, address: &str) -> Echo {
-    Echo::start(place, Transport::Tcp, address.parse::<SocketAddr>().expect("an address"))
+    CniTool::new(sandbox, list).capabilities(json!({"portMappings": ports})).add(container)
 }
 
 #[track_caller]
@@ -80,28 +106,8 @@ fn last_line(done: &Outcome) -> String {
     done.stdout().lines().last().unwrap_or_else(|| panic!("it says nothing: {done}")).to_owned()
 }
 
-/// Runs `trace` with the probe, and expects how the packet ends and what the last line says.
-#[track_caller]
-fn probe(sandbox: &Sandbox, words: &[&str], code: i32, says: &str) -> Outcome {
-    let done = tool(sandbox, &[&["trace"], words, &["--probe"]].concat());
-    assert_eq!(done.code(), Some(code), "{done}");
-    let last = last_line(&done);
-    assert!(last.starts_with(says), "{last:?} begins with {says:?}\n{done}");
-    assert_eq!(own_tables(sandbox), "", "the table is removed");
-    assert_eq!(own_links(sandbox), "", "the probe's link is removed");
-    done
-}
-
-fn own_tables(sandbox: &Sandbox) -> String {
-    let tables = sandbox.sh("nft list tables");
-    tables.lines().filter(|line| line.contains("cni-plugins-trace-")).collect()
-}
-
-fn own_links(sandbox: &Sandbox) -> String {
-    let links = sandbox.sh("ip -oneline link show");
-    links.lines().filter(|line| line.contains("cnitrace")).collect()
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
+/// The tables and links that a trace makes.
+fn left(sandbox: &Sandbox) -> String {
+    let all = sandbox.sh("nft list tables") + &sandbox.sh("ip -oneline link show");
+    all.lines().filter(|line| ["cni-plugins-trace-", "cnitrace"].iter().any(|own| line.contains(own))).collect()
 }

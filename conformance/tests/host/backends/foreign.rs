@@ -98,19 +98,3 @@ fn containers_come_and_go_beside_rules_that_only_nft_prints() {
         assert_eq!(foreign(), before);
     });
 }
-
-/// A chain of another kind has the name: the back end that does without is named.
-#[test]
-fn a_chain_of_another_kind_in_the_way_is_an_error_that_names_the_other_back_end() {
-    let sandbox = Sandbox::new();
-    std::fs::write("/run/conformance/rules", "table ip nat {\n chain PREROUTING {\n }\n chain POSTROUTING {\n }\n}\n")
-        .expect("write the rules");
-    sandbox.sh("nft -f /run/conformance/rules");
-    for (plugin, masquerades) in [("bridge", true), ("portmap", false)] {
-        let interface = json!({"type": "bridge", "isGateway": true, "ipMasq": masquerades, "ipam": host_local()});
-        let runtime = Runtime::new(&sandbox, list(&interface));
-        let mut added = attachment(&sandbox.container(plugin), 8080);
-        let error = runtime.add(&mut added).expect_error(plugin, 101, "\"backend\": \"nftables\"");
-        assert_eq!(error.msg, "the v4 rules of table nat were refused");
-    }
-}

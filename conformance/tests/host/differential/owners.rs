@@ -5,148 +5,75 @@
 //! record, so the record is not believed after its owner has ended.
 
 use cni_conformance::firewalld::FirewalldHost;
-use cni_conformance::{Attachment, Flavour, Runtime, Sandbox, Verb, binaries};
-use serde_json::{Value, json};
-
-use crate::differential::reference;
+use cni_conformance::{Attachment, Flavour, Runtime, Sandbox, Verb, binaries, reference};
+use serde_json::json;
 
 const ADDRESS: &str = "10.88.0.5";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnerStep {
-    Add(usize),
-    Del(usize),
-}
+use Verb::{Add, Del};
 
-use OwnerStep::{Add, Del};
-
-const ORDERS: [[OwnerStep; 4]; 3] = [
-    [Add(0), Del(0), Add(1), Del(1)],
-    [Add(0), Add(1), Del(0), Del(1)],
-    // The first one keeps running.
-    [Add(0), Add(1), Del(1), Del(0)],
+/// In the last one the first container keeps running.
+const ORDERS: [[(Verb, usize); 4]; 3] = [
+    [(Add, 0), (Del, 0), (Add, 1), (Del, 1)],
+    [(Add, 0), (Add, 1), (Del, 0), (Del, 1)],
+    [(Add, 0), (Add, 1), (Del, 1), (Del, 0)],
 ];
 
-/// Who keeps the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Engine {
-    Iptables(Flavour),
-    Firewalld,
-}
-
-impl Engine {
-    fn machine(self) -> FirewalldHost {
-        match self {
-            Self::Iptables(flavour) => FirewalldHost::on(Sandbox::with_flavour(flavour)),
-            Self::Firewalld => FirewalldHost::with_firewalld(),
-        }
-    }
-
-    fn backend(self) -> &'static str {
-        match self {
-            Self::Iptables(_) => "iptables",
-            Self::Firewalld => "firewalld",
-        }
-    }
-
-    /// How many rules, or sources of a zone, an address has.
-    fn rules_of_an_address(self) -> usize {
-        match self {
-            Self::Iptables(_) => 2,
-            Self::Firewalld => 1,
-        }
-    }
-}
-
-/// Both containers, each in a network of its own, and the filter.
-struct TwoOwners {
-    engine: Engine,
-    machine: FirewalldHost,
-    reference: std::path::PathBuf,
-    attachments: [Attachment; 2],
-}
-
-impl TwoOwners {
-    fn new(engine: Engine, reference: &std::path::Path) -> Self {
-        let machine = engine.machine();
-        let attachments = ["first", "second"].map(|name| {
-            let container = machine.sandbox().container(name);
-            let mut attachment = Attachment::new(name, &container);
-            attachment.result = Some(result(&attachment.netns));
-            attachment
-        });
-        Self { engine, machine, reference: reference.to_owned(), attachments }
-    }
-
-    /// Calls the firewall plugin of one side, when the interface is there, as in a whole chain.
-    fn call(&self, step: OwnerStep, by_reference: bool) {
-        let (verb, at) = match step {
-            Add(at) => (Verb::Add, at),
-            Del(at) => (Verb::Del, at),
-        };
-        let attachment = &self.attachments[at];
-        if verb == Verb::Add {
-            self.machine.sandbox().sh(&format!("ip -n {} address add {ADDRESS}/32 dev lo", attachment.container_id));
-        }
-        let folder = if by_reference { self.reference.clone() } else { binaries::under_test() };
-        let (bus, address) = self.machine.bus_variable();
-        let list = list(self.engine, at);
-        let runtime = Runtime::new(self.machine.sandbox(), list).binaries(&folder).env(bus, address);
-        let result = attachment.result.as_ref();
-        runtime.invocation(verb, "firewall", attachment, result).run().expect_success();
-        if verb == Verb::Add {
-            runtime.invocation(Verb::Check, "firewall", attachment, result).run().expect_success();
-        } else {
-            self.machine.sandbox().sh(&format!("ip -n {} address del {ADDRESS}/32 dev lo", attachment.container_id));
-        }
-    }
-
-    fn rules(&self) -> usize {
-        if self.engine == Engine::Firewalld {
-            return self.machine.sources("trusted").iter().filter(|source| source.starts_with(ADDRESS)).count();
-        }
-        let rules = self.machine.sandbox().sh("iptables -t filter -S CNI-FORWARD");
-        rules.lines().filter(|line| line.contains(ADDRESS)).count()
-    }
-
-    fn claims(&self) -> String {
-        self.machine.sandbox().sh("find /run -type f -path */claims/*")
-    }
-}
-
-fn list(engine: Engine, at: usize) -> Value {
-    let firewall = json!({"type": "firewall", "backend": engine.backend()});
-    json!({"cniVersion": "1.0.0", "name": format!("net{at}"), "plugins": [firewall]})
-}
-
-fn result(netns: &str) -> Value {
-    json!({
-        "cniVersion": "1.0.0",
-        "interfaces": [{"name": "lo", "sandbox": netns}],
-        "ips": [{"interface": 0, "address": format!("{ADDRESS}/32")}],
-    })
-}
-
-fn every_order(engine: Engine) {
+/// Two containers, each in a network of its own; the flavour of iptables that keeps the rules, or none for firewalld.
+fn every_order(flavour: Option<Flavour>) {
     let Some(reference) = reference::find("two containers with one address") else { return };
-    let owners = TwoOwners::new(engine, &reference.folder);
-    let all = engine.rules_of_an_address();
-    for order in ORDERS {
-        for sides in 0..16_usize {
-            for (number, step) in order.into_iter().enumerate() {
-                let by_reference = sides >> number & 1 == 1;
-                owners.call(step, by_reference);
-                let whole =
-                    format!("{order:?}, by the reference: {sides:04b} from the last to the first; after {step:?}");
-                match (number, step) {
-                    (_, Add(_)) => assert_eq!(owners.rules(), all, "{whole}"),
-                    (3, Del(_)) if by_reference => assert_eq!(owners.rules(), 0, "{whole}"),
-                    (3, Del(_)) => assert_eq!((owners.rules(), owners.claims().as_str()), (0, ""), "{whole}"),
-                    // Ours knows of the other one if it has made both; it is cut off otherwise, as always by the reference.
-                    (_, Del(_)) if order[0] == Add(0) && order[1] == Del(0) => assert_eq!(owners.rules(), 0, "{whole}"),
-                    (_, Del(_)) if sides & 0b111 == 0 => assert_eq!(owners.rules(), all, "{whole}"),
-                    (_, Del(_)) => {}
+    let machine =
+        flavour.map_or_else(FirewalldHost::with_firewalld, |flavour| FirewalldHost::on(Sandbox::with_flavour(flavour)));
+    let (backend, all) = if flavour.is_some() { ("iptables", 2) } else { ("firewalld", 1) };
+    let sandbox = machine.sandbox();
+    let attachments = ["first", "second"].map(|name| Attachment::new(name, &sandbox.container(name)));
+    let call = |(verb, at): (Verb, usize), by_reference: bool| {
+        let attachment: &Attachment = &attachments[at];
+        let inside =
+            |word| drop(sandbox.sh(&format!("ip -n {} address {word} {ADDRESS}/32 dev lo", attachment.container_id)));
+        let folder = if by_reference { reference.folder.clone() } else { binaries::under_test() };
+        let firewall = json!({"type": "firewall", "backend": backend});
+        let list = json!({"cniVersion": "1.0.0", "name": format!("net{at}"), "plugins": [firewall]});
+        let (bus, address) = machine.bus_variable();
+        let runtime = Runtime::new(sandbox, list).binaries(&folder).env(bus, address);
+        let result = json!({
+            "cniVersion": "1.0.0", "interfaces": [{"name": "lo", "sandbox": attachment.netns}],
+            "ips": [{"interface": 0, "address": format!("{ADDRESS}/32")}],
+        });
+        let run = |verb| {
+            runtime.invocation(verb, "firewall", attachment, Some(&result)).run().expect_success();
+        };
+        // The interface is there, as in a whole chain.
+        if verb == Add {
+            inside("add");
+            run(Add);
+            run(Verb::Check);
+        } else {
+            run(Del);
+            inside("del");
+        }
+    };
+    let rules = || match flavour {
+        None => machine.sources("trusted").iter().filter(|source| source.starts_with(ADDRESS)).count(),
+        Some(_) => {
+            sandbox.sh("iptables -t filter -S CNI-FORWARD").lines().filter(|line| line.contains(ADDRESS)).count()
+        }
+    };
+    for (order, sides) in ORDERS.into_iter().flat_map(|order| (0..16_usize).map(move |sides| (order, sides))) {
+        for (number, step) in order.into_iter().enumerate() {
+            let by_reference = sides >> number & 1 == 1;
+            call(step, by_reference);
+            let whole = format!("{order:?}, by the reference: {sides:04b} from the last to the first; after {step:?}");
+            match (number, step.0) {
+                (_, Add) => assert_eq!(rules(), all, "{whole}"),
+                (3, _) => {
+                    assert_eq!(rules(), 0, "{whole}");
+                    assert!(by_reference || sandbox.sh("find /run -type f -path */claims/*").is_empty(), "{whole}");
                 }
+                // Ours knows of the other one if it has made both; it is cut off otherwise, as always by the reference.
+                _ if order[1].0 == Del => assert_eq!(rules(), 0, "{whole}"),
+                _ if sides & 0b111 == 0 => assert_eq!(rules(), all, "{whole}"),
+                _ => {}
             }
         }
     }
@@ -154,15 +81,15 @@ fn every_order(engine: Engine) {
 
 #[test]
 fn one_address_has_its_rules_whichever_plugins_made_them_on_nft_iptables() {
-    every_order(Engine::Iptables(Flavour::Nft));
+    every_order(Some(Flavour::Nft));
 }
 
 #[test]
 fn one_address_has_its_rules_whichever_plugins_made_them_on_legacy_iptables() {
-    every_order(Engine::Iptables(Flavour::Legacy));
+    every_order(Some(Flavour::Legacy));
 }
 
 #[test]
 fn one_address_is_a_source_of_firewalld_whichever_plugins_made_it() {
-    every_order(Engine::Firewalld);
+    every_order(None);
 }

@@ -4,29 +4,19 @@
 //! libcni, Nomad and nerdctl read them. Codes are the SPEC's where Go says 999 for want of care;
 //! texts are Go's where a consumer or an operator may know them.
 
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use cni_catalog::{PluginKind, entry, test_data};
 use cni_conformance::keys::with;
-use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries, flannel, plugins};
+use cni_conformance::{Invocation, Namespace, Sandbox, Verb, flannel, plugins};
 use serde_json::{Value, json};
 
 mod about;
-mod args;
-mod environment;
-mod errors;
+mod checks;
 mod inherited;
 mod keys;
 mod limits;
 mod netns;
-mod prev_result;
-mod results;
+mod output;
 mod spelling;
-mod stdin;
-mod unknown;
-mod versions;
 
 const PLUGINS: [&str; plugins::ALL.len()] = plugins::ALL;
 
@@ -40,12 +30,6 @@ fn versions_of(plugin: &str) -> &'static [&'static str] {
     let oldest = &entry(plugin).expect("a plugin").oldest_version;
     let place = VERSIONS.iter().position(|version| version == oldest);
     &VERSIONS[place.unwrap_or_else(|| panic!("plugins/{plugin}/plugin.json: no version {oldest}"))..]
-}
-
-/// Returns the `details` of a version that a plugin does not take.
-fn incompatible(plugin: &str, version: &str) -> String {
-    let list: Vec<String> = versions_of(plugin).iter().map(|version| format!("{version:?}")).collect();
-    format!("config is {version:?}, plugin supports [{}]", list.join(" "))
 }
 
 /// The interface of the host that links on a master work by.
@@ -103,27 +87,4 @@ fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> I
     let call = Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path());
     let call = call.ifname(ifname(plugin));
     test_data(plugin).args.as_deref().map_or(call.clone(), |args| call.args(args))
-}
-
-/// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.
-fn bare(sandbox: &Sandbox, plugin: &str) -> Command {
-    let mut command = Command::new(binaries::under_test().join(plugin));
-    command.env_clear().env("PATH", sandbox.search_path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Waits for a child that must end by itself, though its standard input stays open.
-#[track_caller]
-fn ended(mut child: Child) -> Output {
-    let input = child.stdin.take();
-    let started = Instant::now();
-    while child.try_wait().expect("wait for a child").is_none() {
-        if started.elapsed() > Duration::from_secs(20) {
-            child.kill().expect("kill a child");
-            panic!("still running after twenty seconds: {:?}", child.wait_with_output());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    drop(input);
-    child.wait_with_output().expect("read a child's output")
 }

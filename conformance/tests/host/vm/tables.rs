@@ -81,65 +81,32 @@ left() {
 }
 "#;
 
-/// A kernel, and how containers fare on it.
-struct Kernel {
-    words: &'static str,
-    modules: &'static [&'static str],
-    /// The families of the network.
-    families: usize,
-    /// What the programs say. Where they cannot load a module, the reason that they name is that of an earlier call.
-    says: &'static str,
-    /// What ADD makes where no back end is named.
-    makes: &'static str,
-}
+/// A kernel, and how containers fare on it: more words of its command line, its modules, the families of the network, what the programs say (where
+/// they cannot load a module, the reason that they name is that of an earlier call), and what ADD makes where no back end is named.
+type Kernel = (&'static str, &'static [&'static str], usize, &'static str, &'static str);
+
+const MASQUERADE: &str = "inet cni_plugins_masquerade";
 
 const KERNELS: [(&str, Kernel); 3] = [
-    (
-        "no modules of iptables",
-        Kernel {
-            words: "",
-            modules: &[],
-            families: 2,
-            says: "can't initialize iptables table",
-            makes: "inet cni_plugins_masquerade",
-        },
-    ),
-    (
-        "no tables",
-        Kernel {
-            words: "",
-            modules: &["ip_tables", "ip6_tables"],
-            families: 2,
-            says: "Table does not exist",
-            makes: "inet cni_plugins_masquerade",
-        },
-    ),
-    (
-        "no IPv6",
-        Kernel {
-            words: "ipv6.disable=1",
-            modules: &V4_TABLES,
-            families: 1,
-            says: "Address family not supported",
-            makes: "CNI-HOSTPORT-DNAT",
-        },
-    ),
+    ("no modules of iptables", ("", &[], 2, "can't initialize iptables table", MASQUERADE)),
+    ("no tables", ("", &["ip_tables", "ip6_tables"], 2, "Table does not exist", MASQUERADE)),
+    ("no IPv6", ("ipv6.disable=1", &V4_TABLES, 1, "Address family not supported", "CNI-HOSTPORT-DNAT")),
 ];
 
 /// The plugins of a network, in the order of ADD.
-fn plugins(version: &str, backend: Option<&str>, families: usize) -> [Value; 3] {
+fn plugins(version: &str, families: usize) -> Vec<Value> {
     let ranges = [json!([{"subnet": "10.88.0.0/24"}]), json!([{"subnet": "fd00:88::/64"}])];
     let ipam = json!({"type": "host-local", "ranges": ranges[..families]});
-    let mut plugins = [
+    let mut plugins = vec![
         json!({"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
         json!({"type": "firewall"}),
         json!({"type": "portmap", "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}}),
     ];
-    for (plugin, key) in plugins.iter_mut().zip(["ipMasqBackend", "backend", "backend"]) {
+    plugins.retain(|plugin| version != "0.3.1" || plugin["type"] != "firewall");
+    for plugin in &mut plugins {
         plugin["cniVersion"] = json!(version);
         plugin["name"] = json!("n1");
         plugin["cni.dev/valid-attachments"] = json!([]);
-        backend.iter().for_each(|backend| plugin[key] = json!(backend));
     }
     plugins
 }
@@ -162,21 +129,14 @@ fn call(verb: &str, plugins: &[Value], has_result: bool) -> String {
     calls.concat()
 }
 
-/// A container's life without a back end, and with one that is named.
-fn text(kernel: &Kernel) -> String {
-    let version = if kernel.families == 2 { "1.1.0" } else { "0.3.1" };
-    let mut own = plugins(version, None, kernel.families).to_vec();
-    own.retain(|plugin| version != "0.3.1" || plugin["type"] != "firewall");
+/// Lives of containers that end with DEL and with GC, which the oldest version does not have.
+fn text(families: usize) -> String {
+    let plugins = plugins(if families == 2 { "1.1.0" } else { "0.3.1" }, families);
     let mut lines = format!("PLUGINS={}\n{PRELUDE}", binaries::under_test().display());
-    lines += &format!("start\n{}", call("ADD", &own, true));
-    lines += "nft list ruleset\niptables -t nat -S\n";
-    if kernel.families == 2 {
-        lines += &call("CHECK", &own, true);
-    }
-    lines += &format!("{}left\n", call("DEL", &own, false));
-    let named = plugins("1.1.0", Some("nftables"), kernel.families);
-    for end in ["DEL", "GC"] {
-        lines += &format!("start\n{}{}left\n", call("ADD", &named, true), call(end, &named, false));
+    for end in ["DEL", "GC"].iter().take(families) {
+        lines += &format!("start\n{}nft list ruleset\niptables -t nat -S\n", call("ADD", &plugins, true));
+        let check = if families == 2 { call("CHECK", &plugins, true) } else { String::new() };
+        lines += &format!("{check}{}left\n", call(end, &plugins, false));
     }
     lines + "/cni/cni-plugins doctor\n"
 }
@@ -186,12 +146,12 @@ fn a_container_lives_and_leaves_nothing_where_the_kernel_lacks_tables() {
     let extensions = fs::read_dir(EXTENSIONS).expect("the extensions of iptables").flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = extensions.collect();
     files.extend([LEGACY.into(), NFT.into(), binaries::under_test().join("bridge")]);
-    for_each(KERNELS, |kernel| {
+    for_each(KERNELS, |(words, modules, families, says, makes)| {
         let sandbox = Sandbox::new();
-        let modules = [&NF_TABLES, kernel.modules].concat();
-        let script = GuestScript { words: kernel.words, modules: &modules, files: files.clone(), text: text(&kernel) };
+        let modules = [&NF_TABLES, modules].concat();
+        let script = GuestScript { words, modules: &modules, files: files.clone(), text: text(families) };
         let said = Guest::run(sandbox.host(), &script);
-        assert!(said.contains(kernel.says) && said.contains(kernel.makes) && !said.contains("FAILED"), "{said}");
-        assert_eq!(said.contains("the kernel has no tables for it"), kernel.families == 2, "{said}");
+        assert!(said.contains(says) && said.contains(makes) && !said.contains("FAILED"), "{said}");
+        assert_eq!(said.contains("the kernel has no tables for it"), families == 2, "{said}");
     });
 }

@@ -89,32 +89,3 @@ fn full_ranges(config: &Value) -> Vec<String> {
     }
     status::request(config.clone(), &HostLocal).and_then(|request| full_sets(&request)).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::finding::Severity;
-    use super::*;
-
-    fn judged(text: &str) -> Vec<(Severity, String)> {
-        let findings = judge(Path::new("/n.conflist"), Ok(text.to_owned()), &|kind| kind != "absent");
-        findings.into_iter().map(|one| (one.severity, one.says)).collect()
-    }
-
-    #[test]
-    fn what_no_runtime_could_use_is_named() {
-        let [(Severity::Problem, says)] = &judged("{")[..] else { panic!("{:?}", judged("{")) };
-        assert!(says.starts_with("/n.conflist cannot be read: EOF"), "{says}");
-        let list = r#"{"name": "n", "plugins": [{"type": "foreign", "ipam": {"type": "absent"}}, {}]}"#;
-        assert_eq!(
-            judged(list),
-            [
-                (
-                    Severity::Problem,
-                    "/n.conflist needs the plugin absent, which is in no folder of a runtime".to_owned()
-                ),
-                (Severity::Problem, "/n.conflist has a plugin without a type".to_owned()),
-            ]
-        );
-        assert_eq!(judged(r#"{"name": "n", "type": "foreign"}"#)[0].0, Severity::Fine);
-    }
-}

@@ -9,7 +9,7 @@ use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_linux::iptables::AutoIptables;
 use cni_linux::process;
-use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesRule, IptablesTable, Target};
+use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesRule, IptablesTable, Target, is_unreached};
 use serde_json::json;
 
 use super::finding::Finding;
@@ -74,11 +74,8 @@ fn dropping() -> Vec<&'static str> {
 
 /// Whether a rule drops or rejects all packets before they come to the jump of the plugin firewall.
 fn is_jump_unreached(rules: &[IptablesRule]) -> bool {
-    let is_reject = |target: &Target| matches!(target, Target::Raw(words) if words.iter().any(|word| word == "REJECT"));
-    let ends =
-        |rule: &IptablesRule| rule.matches.is_empty() && (rule.target == Target::Drop || is_reject(&rule.target));
-    let jump = Target::Jump(ChainName::fixed("CNI-FORWARD"));
-    rules.iter().skip_while(|rule| !ends(rule)).any(|rule| rule.target == jump)
+    let jump = rules.iter().find(|rule| rule.target == Target::Jump(ChainName::fixed("CNI-FORWARD")));
+    jump.is_some_and(|jump| is_unreached(rules, jump))
 }
 
 fn iptables_version() -> Option<String> {
@@ -107,7 +104,7 @@ fn judge(facts: &FilterFacts) -> Vec<Finding> {
         findings.push(Finding::problem(
             TOPIC,
             format!("chain FORWARD of {} drops all packets before its jump to CNI-FORWARD", facts.dropping.join(", ")),
-            "delete the jump: the next ADD of the plugin firewall puts it first; or make the rule the chain's policy",
+            "\"cni-plugins repair\" puts the jump first; or make the rule the chain's policy",
         ));
     }
     if facts.has_firewalld {

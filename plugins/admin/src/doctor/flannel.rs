@@ -194,67 +194,7 @@ fn subnets(lease: &SubnetLease) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
     use super::*;
-
-    const PATH: &str = "/l";
-
-    fn lease() -> Result<SubnetLease, LeaseError> {
-        let text = "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.7.1/24\nFLANNEL_IPV6_NETWORK=fd00:42::/56\n\
-                    FLANNEL_IPV6_SUBNET=fd00:42:0:7::1/64\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
-        SubnetLease::parse(PATH, text).map_err(|cause| LeaseError { cause })
-    }
-
-    fn bridge(addresses: &[&str], is_forced: bool) -> Option<BridgeAddresses> {
-        let addresses = addresses.iter().map(|address| address.parse().expect("an address")).collect();
-        Some(BridgeAddresses { name: "cni0".to_owned(), addresses, is_forced })
-    }
-
-    fn judged(
-        lease: Result<SubnetLease, LeaseError>,
-        bridge: Option<BridgeAddresses>,
-        has_daemon: bool,
-    ) -> Vec<(Severity, String)> {
-        let findings = judge(&FlannelFacts { path: PATH.to_owned(), lease, bridge, has_daemon });
-        findings.into_iter().map(|one| (one.severity, one.says)).collect()
-    }
-
-    #[test]
-    fn a_lease_that_was_not_written_is_a_problem() {
-        let absent = || Err(LeaseError { cause: LeaseCause::Absent { path: PATH.to_owned() } });
-        let torn = SubnetLease::parse(PATH, "FLANNEL_MTU").map_err(|cause| LeaseError { cause });
-        for (lease, has_daemon, says) in [
-            (absent(), true, "flanneld has not written /l, so ADD fails"),
-            (absent(), false, "flanneld has not written /l and does not run, so ADD fails"),
-            (torn, true, "the lease cannot be used: /l, line 1: FLANNEL_MTU has no value"),
-        ] {
-            assert_eq!(judged(lease, None, has_daemon), [(Severity::Problem, says.to_owned())]);
-        }
-    }
-
-    #[test]
-    fn a_lease_without_flanneld_may_be_stale() {
-        let stale = (Severity::Note, "flanneld does not run: the lease in /l may be stale".to_owned());
-        assert_eq!(judged(lease(), None, false), [stale]);
-    }
-
-    #[test]
-    fn a_bridge_with_the_address_of_another_lease_is_named() {
-        let fine = "flanneld has leased 10.42.7.0/24, fd00:42:0:7::/64 for this host (/l)";
-        let other = "cni0 has the address 10.42.1.1/24, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
-        let other_v6 = "cni0 has the address fd00:42:0:1::1/64, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
-        let former_v6 = "cni0 has the address fd00:42:0:1::1/64 of an earlier lease too, so another host with that subnet is not reached";
-        for (addresses, is_forced, severity, says) in [
-            (&[][..], false, Severity::Fine, fine.to_owned()),
-            (&["10.42.7.1/24", "fd00:42:0:7::1/64"], false, Severity::Fine, fine.to_owned()),
-            (&["192.0.2.1/24", "10.42.7.1/24"], false, Severity::Fine, fine.to_owned()),
-            (&["10.42.7.1/24", "fd00:42:0:7::1/64", "fd00:42:0:1::1/64"], true, Severity::Note, former_v6.to_owned()),
-            (&["10.42.1.1/24", "fd00:42:0:7::1/64"], false, Severity::Problem, format!("{other}, so ADD fails")),
-            (&["10.42.7.1/24", "fd00:42:0:1::1/64"], true, Severity::Note, other_v6.to_owned()),
-        ] {
-            assert_eq!(judged(lease(), bridge(addresses, is_forced), true), [(severity, says)], "{addresses:?}");
-        }
-    }
 
     #[test]
     fn a_daemon_is_recognized_by_its_name_and_namespace() {

@@ -59,20 +59,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_programs_of_others_are_kept() {
-        let facts = vec![
-            ("bridge", Present::Other("CNI bridge plugin v1.4.0".to_owned())),
-            ("dummy", Present::Nothing),
-            ("ptp", Present::Ours("0.0.9".to_owned())),
-            ("tap", Present::Current),
-        ];
-        let changes = install(facts);
-        let kept: Vec<_> = changes.iter().filter(|change| change.keeps()).map(|change| change.name).collect();
-        assert_eq!(kept, ["bridge"]);
-        assert!(!is_current(&changes) && is_current(&changes[3..]));
-    }
-
-    #[test]
     fn uninstall_restores_what_was_kept_and_removes_the_tool_last() {
         let ours = ["cni-plugins", "dummy", "bridge"].map(str::to_owned).to_vec();
         let removals = uninstall(ours, &["bridge".to_owned(), "calico".to_owned()]);

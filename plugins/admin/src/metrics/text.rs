@@ -77,28 +77,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_has_its_text_and_a_line_for_each_sample() {
-        let samples = vec![
-            Sample::count([("network", "a"), ("state", "used")], 3),
-            Sample { labels: Vec::new(), value: u128::MAX },
-        ];
-        let metric = Metric { samples, ..Metric::new("cni_things", "Things that are counted.") };
-        let timed = Metric { unit: Some("seconds"), ..Metric::new("cni_age_seconds", "An age.") };
-        assert_eq!(
-            document(&[metric, timed]),
-            "# HELP cni_things Things that are counted.\n\
-             # TYPE cni_things gauge\n\
-             cni_things{network=\"a\",state=\"used\"} 3\n\
-             cni_things 340282366920938463463374607431768211455\n\
-             # HELP cni_age_seconds An age.\n\
-             # TYPE cni_age_seconds gauge\n\
-             # UNIT cni_age_seconds seconds\n\
-             # EOF\n"
-        );
-        assert_eq!(document(&[]), "# EOF\n");
-    }
-
-    #[test]
     fn the_value_of_a_label_can_hold_anything() {
         for (value, text) in [
             ("plain é", "plain é"),

@@ -1,8 +1,8 @@
 //! An attachment of libcni's cache, and what this program can do for it.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
@@ -79,13 +79,17 @@ pub struct Case<'a> {
     netns: &'a str,
     first: Ours,
     rest: Vec<Ours>,
-    calls: &'a Mutex<WatchedCalls>,
+    calls: &'a RefCell<WatchedCalls>,
 }
 
 impl<'a> Case<'a> {
     /// # Errors
     /// The outcome, where there is nothing to look at.
-    pub fn new(cached: &'a Cached, file: &'a CacheFile, calls: &'a Mutex<WatchedCalls>) -> Result<Self, RepairOutcome> {
+    pub fn new(
+        cached: &'a Cached,
+        file: &'a CacheFile,
+        calls: &'a RefCell<WatchedCalls>,
+    ) -> Result<Self, RepairOutcome> {
         let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
@@ -135,21 +139,28 @@ impl<'a> Case<'a> {
     }
 
     /// Like [`Case::find`], but then takes the locks, and looks again: a DEL may have come before. It looks without locks first, so
-    /// that nothing is locked on a host that needs no repair.
+    /// that nothing is locked on a host that needs no repair. Returns `None` if it would have to wait for a lock and not `may_wait`.
     ///
     /// # Errors
     /// As [`Case::find`], and when the locks do not become free.
-    pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+    pub fn find_locked(
+        &self,
+        is_first_of_network: bool,
+        may_wait: bool,
+        host: &mut LinuxHost,
+    ) -> Result<Option<Missing>, RepairOutcome> {
         self.find(host)?;
-        self.lock(true, true, host)?;
-        self.find_under_lock(host)
+        if !self.lock(is_first_of_network, may_wait, host)? {
+            return Ok(None);
+        }
+        self.find_under_lock(host).map(Some)
     }
 
     /// Like [`Case::find`], while this process has the locks.
     ///
     /// # Errors
     /// As [`Case::find`].
-    pub fn find_under_lock(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+    fn find_under_lock(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
         self.enter(host)?;
         self.require_unchanged(host)?;
         let mut missing = self.look(host);
@@ -170,7 +181,7 @@ impl<'a> Case<'a> {
     ///
     /// # Errors
     /// When they do not become free, and as [`Case::find`].
-    pub fn lock(&self, is_first_of_network: bool, may_wait: bool, host: &mut LinuxHost) -> Result<bool, RepairOutcome> {
+    fn lock(&self, is_first_of_network: bool, may_wait: bool, host: &mut LinuxHost) -> Result<bool, RepairOutcome> {
         let begin = if is_first_of_network { exclusion::begin_repair } else { exclusion::begin_attachment };
         host.set_waiting(false);
         let taken = begin(&self.cached.at, host);
@@ -268,8 +279,7 @@ impl<'a> Case<'a> {
     }
 
     fn find_deletion_by_others(&self) -> Option<String> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
+        self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
     }
 }
 

@@ -3,15 +3,13 @@
 //! For every change of a table the kernel checks all of it, so to put back the rules of one container after the other takes a
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
+use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_linux::host::LinuxHost;
-use cni_linux::nftables::KeptTables;
 use cni_model::plan::Plan;
 use cni_netfilter::flows::StaleFlows;
 use cni_plugin::host::Host;
@@ -24,7 +22,6 @@ use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
-use crate::work_share::{by_threads, read_ahead};
 
 /// So many attachments are locked together, and their rules put back in one change of each table. ADD, DEL and GC may have to wait for
 /// the last of them.
@@ -33,22 +30,12 @@ pub const MOST: usize = 1536;
 /// Once locks are as old as this, no more are taken before all are given back. Others wait for ten seconds.
 const LOCKED_FOR: Duration = Duration::from_secs(2);
 
-/// Once an attachment lacks something, this many of the next ones are locked and looked at together.
-const AT_ONCE: usize = 256;
-
 /// An attachment that lacks more than rules of iptables is repaired by itself, which takes some ten milliseconds beside a thousand others.
 /// Once this many such are locked, no more are locked.
 const MOST_ALONE: usize = 256;
 
 /// So many are locked together where the kernel refuses to change the rules of many at once.
 const FEW: usize = 64;
-
-/// What the threads of a repair share.
-#[derive(Clone, Copy)]
-pub struct SharedTools<'a> {
-    pub calls: &'a Mutex<WatchedCalls>,
-    pub tables: &'a KeptTables,
-}
 
 /// Repairs a part of some attachments, which nothing of ours works on meanwhile, and returns the outcome for each of the part.
 ///
@@ -57,24 +44,23 @@ pub struct SharedTools<'a> {
 pub fn repair_together(
     all: &[(Cached, &CacheFile)],
     part: Range<usize>,
-    tools: SharedTools<'_>,
+    calls: &RefCell<WatchedCalls>,
     host: &mut LinuxHost,
 ) -> Vec<RepairOutcome> {
-    let (mut outcomes, mut is_expected) = (Vec::with_capacity(part.len()), false);
+    let mut outcomes = Vec::with_capacity(part.len());
     while outcomes.len() < part.len() {
         let start = part.start + outcomes.len();
-        let found = find_some(&all[start..part.end], is_expected, tools, host);
-        is_expected = found.last().is_some_and(Result::is_ok);
+        let found = find_some(&all[start..part.end], calls, host);
         let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
         if joined == Joined::Refused && found.len() > FEW {
             let end = start + found.len();
             drop(found);
             for few in (start..end).step_by(FEW) {
                 host.end_request();
-                outcomes.extend(repair_together(all, few..end.min(few + FEW), tools, host));
+                outcomes.extend(repair_together(all, few..end.min(few + FEW), calls, host));
             }
         } else {
-            let settled = if joined == Joined::Made { settle(&found, tools.tables) } else { Vec::new() };
+            let settled = if joined == Joined::Made { settle(&found, host) } else { Vec::new() };
             finish_all(found, joined, settled, &all[start..], &mut outcomes, host);
         }
         host.end_request();
@@ -88,91 +74,52 @@ type Found<'a> = Result<(Case<'a>, Missing), RepairOutcome>;
 /// The outcome of an attachment that lacked only rules of iptables, and the connections that are stale now.
 type Settled = (RepairOutcome, Vec<StaleFlows>);
 
-/// Locks and looks at as many of some attachments, from the first on, as may be locked together. Once one lacks something, the next ones
-/// are expected to lack something, and are looked at together. Of a complete attachment nothing is kept, since nearly all are complete.
+/// Locks and looks at as many of some attachments, from the first on, as may be locked together. Others may hold a lock for a long time:
+/// it is waited for only if this process has none yet. Otherwise it stops there. Of a complete attachment nothing is kept, since nearly all
+/// are complete.
 fn find_some<'a>(
     attachments: &'a [(Cached, &CacheFile)],
-    mut is_expected: bool,
-    tools: SharedTools<'a>,
+    calls: &'a RefCell<WatchedCalls>,
     host: &mut LinuxHost,
 ) -> Vec<Found<'a>> {
-    let (started, mut alone, mut is_stopped) = (Instant::now(), 0, false);
+    let (started, mut alone, mut networks) = (Instant::now(), 0, Vec::new());
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
-    thread::scope(|scope| {
-        if is_expected {
-            read_ahead(tools.tables, scope);
-        }
-        while let Some((next, _)) = attachments[found.len()..].split_first() {
-            let known = found.len();
-            if is_expected {
-                let following = &attachments[known..attachments.len().min(known + AT_ONCE)];
-                let following_files = following.iter().map(|(cached, file)| (cached, *file));
-                found.extend(find_expected(following_files, known == 0, tools, host));
-                is_stopped = found.len() < known + following.len();
-            } else {
-                let (cached, file) = next;
-                found.push(Case::new(cached, file, tools.calls).and_then(|case| {
-                    let missing = case.find_locked(host)?;
-                    Ok((case, missing))
-                }));
+    for (cached, file) in attachments {
+        let one = Case::new(cached, file, calls).and_then(|case| {
+            host.next_request(case.request());
+            let is_first = !networks.contains(&&cached.at.network);
+            let missing = case.find_locked(is_first, networks.is_empty(), host)?;
+            if missing.is_some() && is_first {
+                networks.push(&cached.at.network);
             }
-            is_expected = found.last().is_some_and(Result::is_ok);
-            alone += found[known..].iter().flatten().filter(|(_, missing)| missing.flows_of_rules().is_none()).count();
-            if is_stopped || alone >= MOST_ALONE || started.elapsed() > LOCKED_FOR {
-                break;
-            }
+            Ok(missing.map(|missing| (case, missing)))
+        });
+        if one.is_err() && networks.is_empty() {
+            // An attachment that is left alone keeps no locks.
+            host.end_request();
         }
-    });
+        let Some(one) = one.transpose() else { break };
+        alone += usize::from(one.as_ref().is_ok_and(|(_, missing)| missing.flows_of_rules().is_none()));
+        found.push(one);
+        if alone >= MOST_ALONE || started.elapsed() > LOCKED_FOR {
+            break;
+        }
+    }
     found
 }
 
-/// Takes the locks of some attachments, then looks at them, with several threads. Others may hold a lock for a long time: it is waited for
-/// only if it `may_wait` and has none yet. Otherwise it stops there, and returns fewer.
-fn find_expected<'a>(
-    attachments: impl Iterator<Item = (&'a Cached, &'a CacheFile)>,
-    may_wait: bool,
-    tools: SharedTools<'a>,
-    host: &mut LinuxHost,
-) -> Vec<Found<'a>> {
-    let cases = by_threads(attachments, || (), |(cached, file), ()| Case::new(cached, file, tools.calls));
-    let (mut networks, mut locked) = (Vec::new(), Vec::new());
-    for case in cases {
-        let is_first = case.as_ref().is_ok_and(|case| !networks.contains(&case.cached().at.network));
-        let may_wait = may_wait && locked.is_empty();
-        locked.push(match case.and_then(|case| Ok((case.lock(is_first, may_wait, host)?, case))) {
-            Ok((true, case)) => {
-                if is_first {
-                    networks.push(case.cached().at.network.clone());
-                }
-                Ok(case)
-            }
-            Ok((false, _)) => break,
-            Err(outcome) => Err(outcome),
-        });
-    }
-    by_threads(
-        locked,
-        || ThreadHost::new(tools.tables),
-        |case, host| {
-            let case = case?;
-            let missing = case.find_under_lock(host.serving(&case))?;
-            Ok((case, missing))
-        },
-    )
-}
-
 /// Looks whether attachments are still there, now that their rules have been made. Returns the outcome of each that lacked nothing else.
-fn settle(found: &[Found<'_>], tables: &KeptTables) -> Vec<Option<Settled>> {
-    let settle = |found: &Found<'_>, host: &mut ThreadHost<'_>| {
+fn settle(found: &[Found<'_>], host: &mut LinuxHost) -> Vec<Option<Settled>> {
+    let settle = |found: &Found<'_>| {
         let (case, missing) = found.as_ref().ok()?;
         let flows = missing.flows_of_rules()?;
-        let host = host.serving(case);
+        host.next_request(case.request());
         case.enter(host).ok()?;
         let stays = matches!(case.lost(host), Ok(None));
         let named = missing.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
         stays.then(|| (with_failures(Vec::new(), named, RepairOutcome::Repaired), flows))
     };
-    by_threads(found, || ThreadHost::new(tables), settle)
+    found.iter().map(settle).collect()
 }
 
 /// Repairs what is left of the attachments that are not `settled`, and adds all outcomes in their order. `from` has the attachments, and
@@ -199,29 +146,6 @@ fn finish_all(
     }
     if !flows.is_empty() {
         host.forget_flows(&flows);
-    }
-}
-
-/// The host of a thread. It takes no locks, since the process has them, and has its own sockets.
-struct ThreadHost<'a> {
-    tables: &'a KeptTables,
-    host: Option<LinuxHost>,
-}
-
-impl<'a> ThreadHost<'a> {
-    const fn new(tables: &'a KeptTables) -> Self {
-        Self { tables, host: None }
-    }
-
-    /// The host for an attachment. What is decided from the state of the tables at its first question is decided again before they are
-    /// changed.
-    fn serving(&mut self, case: &Case<'_>) -> &mut LinuxHost {
-        if let Some(host) = &mut self.host {
-            host.begin_request(case.request());
-        }
-        self.host.get_or_insert_with(|| {
-            LinuxHost::new(case.request()).with_kept_tables(self.tables.clone()).with_one_state()
-        })
     }
 }
 

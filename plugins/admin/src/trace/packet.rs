@@ -121,22 +121,6 @@ mod tests {
         bytes
     }
 
-    fn tcp(flags: u8) -> Vec<u8> {
-        let mut bytes = vec![0; 20];
-        bytes[..4].copy_from_slice(&[0x9c, 0x40, 0, 80]);
-        bytes[13] = flags;
-        bytes
-    }
-
-    #[test]
-    fn a_packet_is_shown_with_its_ends() {
-        let packet = TracedPacket::read(&headers(v4(), tcp(2))).expect("a packet");
-        assert_eq!(packet.to_string(), "tcp 192.0.2.1:40000 -> 10.0.0.2:80");
-        assert!(!packet.is_refusal());
-        let refusal = TracedPacket::read(&headers(v4(), tcp(RST))).expect("a packet");
-        assert_eq!(refusal.to_string(), "tcp 192.0.2.1:40000 -> 10.0.0.2:80 (refusal)");
-    }
-
     #[test]
     fn ipv6_and_packets_without_ports_are_read() {
         let mut bytes = vec![0; 40];
@@ -149,6 +133,10 @@ mod tests {
         bytes[6] = UDP;
         let packet = TracedPacket::read(&headers(bytes, vec![0, 53, 0, 54])).expect("a packet");
         assert_eq!(packet.to_string(), "udp [::1]:53 -> [::2]:54");
+        let mut reset = vec![0; 20];
+        reset[13] = RST;
+        let refusal = TracedPacket::read(&headers(v4(), reset)).expect("a packet");
+        assert_eq!(refusal.to_string(), "tcp 192.0.2.1:0 -> 10.0.0.2:0 (refusal)");
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Neighbour {
         host.set_link_up(index)?;
         host.add_address(index, near, Dad::Skip)?;
         neighbour.set_up(far)?;
-        neighbour.await_activation(&mut host)?;
+        await_activation(&mut host, &neighbour.link)?;
         Ok(neighbour)
     }
 
@@ -89,23 +89,24 @@ impl Neighbour {
         inside.set_link_up(probe.index)?;
         inside.add_address(probe.index, own, Dad::Skip)?;
         let everywhere = Cidr::new(own.family().unspecified(), 0).ok_or(ProbeError::NoNetwork)?;
-        Ok(inside.add_route(probe.index, &NewRoute { gw: Some(self.host), ..NewRoute::to(everywhere) })?)
+        inside.add_route(probe.index, &NewRoute { gw: Some(self.host), ..NewRoute::to(everywhere) })?;
+        await_activation(&mut inside, "probe0")
     }
+}
 
-    /// Waits until the host's end sends packets: earlier, its answer to the probe's ARP request is dropped, and the packet
-    /// filter sees no probe.
-    fn await_activation(&self, host: &mut Socket) -> Result<(), ProbeError> {
-        let end = Instant::now() + ACTIVATION_LIMIT;
-        loop {
-            let state = host.link(&self.link)?.map_or(OperState::NotPresent, |link| link.oper_state);
-            if state == OperState::Up {
-                return Ok(());
-            }
-            if Instant::now() >= end {
-                return Err(ProbeError::NotActivated { link: self.link.clone(), state });
-            }
-            thread::sleep(ACTIVATION_PAUSE);
+/// Waits until an end of the link sends packets: earlier, the probe's ARP request or the host's answer is dropped, and the
+/// packet filter sees no probe.
+fn await_activation(socket: &mut Socket, link: &str) -> Result<(), ProbeError> {
+    let end = Instant::now() + ACTIVATION_LIMIT;
+    loop {
+        let state = socket.link(link)?.map_or(OperState::NotPresent, |link| link.oper_state);
+        if state == OperState::Up {
+            return Ok(());
         }
+        if Instant::now() >= end {
+            return Err(ProbeError::NotActivated { link: link.to_owned(), state });
+        }
+        thread::sleep(ACTIVATION_PAUSE);
     }
 }
 

@@ -44,16 +44,3 @@ impl TraceReport {
         format!("{document:#}\n")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_line_is_the_sentence() {
-        let verdict = TraceVerdict::lost("dropped", "accept it");
-        let report = TraceReport { ways: Vec::new(), notes: vec!["a note".to_owned()], verdict };
-        assert_eq!(report.text(), "note: a note\ndropped: accept it\n");
-        assert!(report.json().contains("\"helps\": \"accept it\""), "{}", report.json());
-    }
-}

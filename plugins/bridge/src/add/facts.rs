@@ -1,10 +1,12 @@
 //! The facts that an ADD needs, and the names and addresses that it picks at random.
 
+use std::net::IpAddr;
+
 use cni_core::error::Error;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_interface::naming;
 use cni_interface::veth::NewVeth;
+use cni_interface::{masquerade, naming};
 use cni_model::link::{Address, Link};
 use cni_model::plan::Ns;
 use cni_netfilter::Backend;
@@ -22,6 +24,8 @@ pub struct Facts {
     pub gateway_addresses: Vec<Address>,
     /// Which backend masquerades.
     pub masquerade_backend: Backend,
+    /// The addresses that earlier ADDs have masqueraded.
+    pub masqueraded: Vec<IpAddr>,
     /// The names of the check of MAC addresses, if one is configured.
     pub spoof_check: Option<CheckNames>,
     /// Names and addresses for what is made.
@@ -53,7 +57,8 @@ pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<
         None => Vec::new(),
     };
     let spoof_check = config.spoof_check.then(|| CheckNames::choose(at, host)).transpose()?;
-    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, spoof_check, names })
+    let masqueraded = if config.masquerade { masquerade::addresses(at, host)? } else { Vec::new() };
+    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, masqueraded, spoof_check, names })
 }
 
 fn choose_names(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<NewNames, Error> {

@@ -93,7 +93,7 @@ fn addresses(
     gateways(plan, config, network, facts)?;
     if config.masquerade {
         let addresses: Vec<Cidr> = network.addresses().collect();
-        masquerade::plan(plan, facts.masquerade_backend, at, &addresses);
+        masquerade::plan(plan, facts.masquerade_backend, at, &addresses, &facts.masqueraded);
     }
     Ok(())
 }

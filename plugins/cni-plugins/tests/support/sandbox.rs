@@ -109,6 +109,7 @@ pub fn add_addressed_interface() {
     ] {
         said(&[&["nsenter", "--net=/run/netns/c1"][..], &line.split(' ').collect::<Vec<_>>()].concat());
     }
+    wait_for_carriers("veth");
 }
 
 /// Makes an interface that links of containers work by. It has no carrier, so that nothing is waited for but that.

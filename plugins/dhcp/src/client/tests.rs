@@ -38,14 +38,36 @@ fn answer(kind: MessageType, to: &OutgoingPacket, address: Ipv4Addr, seconds: u3
     Incoming { kind, xid: to.message.xid, address, mac: MAC, options }
 }
 
-/// A client with a lease of 20 seconds since the start.
-fn bound() -> Client {
+/// A client with an offer that it has accepted, and what it asks then.
+fn offered() -> (Client, OutgoingPacket) {
     let (mut client, actions) = begun();
     let offer = answer(MessageType::Offer, sent(&actions), ADDRESS, 20);
-    let actions = client.on_message(&offer, SERVER_MAC, at(0.0));
-    let ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
+    let request = sent(&client.on_message(&offer, SERVER_MAC, at(0.0))).clone();
+    (client, request)
+}
+
+/// A client whose lease is confirmed at the start with changes of the answer.
+fn bound_with(seconds: u32, change: impl FnOnce(&mut DhcpOptions)) -> Client {
+    let (mut client, request) = offered();
+    let mut ack = answer(MessageType::Ack, &request, ADDRESS, seconds);
+    change(&mut ack.options);
     assert_eq!(client.on_message(&ack, SERVER_MAC, at(0.0)), [Action::Leased]);
     client
+}
+
+/// A client with a lease of 20 seconds since the start.
+fn bound() -> Client {
+    bound_with(20, |_| {})
+}
+
+/// What a client asks at this time, or first after it.
+fn asked_at(client: &mut Client, now: &mut Moment, when: Moment) -> OutgoingPacket {
+    loop {
+        let question = sent(&next(client, now)).clone();
+        if *now >= when {
+            return question;
+        }
+    }
 }
 
 /// Lets the time pass until the client does something.
@@ -126,18 +148,15 @@ fn nobody_is_asked_for_longer_than_the_limit() {
 
 #[test]
 fn an_offer_that_is_not_confirmed_or_refused_is_given_up_for_others() {
-    let (mut client, actions) = begun();
-    let offer = answer(MessageType::Offer, sent(&actions), ADDRESS, 20);
-    client.on_message(&offer, SERVER_MAC, at(0.0));
+    let (mut client, _) = offered();
     let (mut now, mut kinds) = (at(0.0), Vec::new());
     while kinds.last() != Some(&MessageType::Discover) {
         kinds.push(sent(&next(&mut client, &mut now)).message.kind);
     }
     assert_eq!(kinds, [MessageType::Request, MessageType::Request, MessageType::Request, MessageType::Discover]);
 
-    let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
-    assert_eq!(client.on_message(&answer(MessageType::Nak, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0)), []);
+    let (mut client, request) = offered();
+    assert_eq!(client.on_message(&answer(MessageType::Nak, &request, ADDRESS, 20), SERVER_MAC, at(0.0)), []);
     let mut now = at(0.0);
     assert_eq!(sent(&next(&mut client, &mut now)).message.kind, MessageType::Discover);
     assert!(now > at(0.1), "not at once: {now:?}");
@@ -145,9 +164,8 @@ fn an_offer_that_is_not_confirmed_or_refused_is_given_up_for_others() {
 
 #[test]
 fn an_answer_that_cannot_be_used_is_released() {
-    let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
-    let mut ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
+    let (mut client, request) = offered();
+    let mut ack = answer(MessageType::Ack, &request, ADDRESS, 20);
     ack.options.set(code::SUBNET_MASK, &[]);
     let actions = client.on_message(&ack, SERVER_MAC, at(0.0));
     assert_eq!((sent(&actions).message.kind, sent(&actions).source), (MessageType::Release, ADDRESS));
@@ -198,10 +216,7 @@ fn a_lease_is_prolonged_by_its_server_then_by_any_and_then_it_ends() {
 fn a_longer_lease_begins_with_its_answer() {
     for when in [10.0, 17.5] {
         let (mut client, mut now) = (bound(), at(0.0));
-        let mut question = sent(&next(&mut client, &mut now)).clone();
-        while now < at(when) {
-            question = sent(&next(&mut client, &mut now)).clone();
-        }
+        let question = asked_at(&mut client, &mut now, at(when));
         let ack = answer(MessageType::Ack, &question, ADDRESS, 100);
         assert_eq!(client.on_message(&ack, [7; 6], now), [Action::Leased]);
         let lease = client.lease().expect("a lease");
@@ -212,10 +227,7 @@ fn a_longer_lease_begins_with_its_answer() {
 
 #[test]
 fn no_socket_is_held_between_two_questions_of_a_long_lease() {
-    let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
-    client.on_message(&answer(MessageType::Ack, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
-    let mut now = at(0.0);
+    let (mut client, mut now) = (bound_with(86400, |_| {}), at(0.0));
     next(&mut client, &mut now);
     assert_eq!((now, client.listens(now)), (at(43200.0), true));
     now = client.due(now).expect("due");
@@ -254,10 +266,7 @@ fn who_is_refused_asks_for_the_same_address_at_once() {
 fn a_client_that_is_refused_and_gets_no_answer_loses_the_address_before_its_end() {
     for (refused, lost) in [(10.0, 20.0), (17.0, 20.0)] {
         let (mut client, mut now) = (bound(), at(0.0));
-        let mut question = sent(&next(&mut client, &mut now)).clone();
-        while now < at(refused) {
-            question = sent(&next(&mut client, &mut now)).clone();
-        }
+        let question = asked_at(&mut client, &mut now, at(refused));
         client.on_message(&answer(MessageType::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
         let last = loop {
             match next(&mut client, &mut now).as_slice() {
@@ -273,12 +282,7 @@ fn a_client_that_is_refused_and_gets_no_answer_loses_the_address_before_its_end(
 #[test]
 fn a_server_that_wants_to_be_asked_at_once_is_asked_once_a_second() {
     for (seconds, pause) in [(20, 1.0), (2, 1.0), (1, 0.5), (0, 0.5)] {
-        let (mut client, actions) = begun();
-        let actions =
-            client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, seconds), SERVER_MAC, at(0.0));
-        let mut ack = answer(MessageType::Ack, sent(&actions), ADDRESS, seconds);
-        ack.options.set(code::RENEWAL_TIME, &0_u32.to_be_bytes());
-        client.on_message(&ack, SERVER_MAC, at(0.0));
+        let client = bound_with(seconds, |options| options.set(code::RENEWAL_TIME, &0_u32.to_be_bytes()));
         assert_eq!(client.due(at(0.0)), Some(at(pause)), "{seconds}");
     }
 }
@@ -329,9 +333,7 @@ fn the_configured_name_is_used_for_the_release() {
 
 #[test]
 fn a_lease_without_end_is_unchanged() {
-    let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 0), SERVER_MAC, at(0.0));
-    client.on_message(&answer(MessageType::Ack, sent(&actions), ADDRESS, u32::MAX), SERVER_MAC, at(0.0));
+    let client = bound_with(u32::MAX, |_| {});
     assert_eq!((client.due(at(1.0)), client.lease().expect("a lease").end()), (None, None));
 }
 

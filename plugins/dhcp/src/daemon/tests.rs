@@ -230,52 +230,7 @@ fn what_cannot_be_is_refused() {
     odd.key.ifname = "eth9".to_owned();
     daemon.asked(2, Operation::Add(odd), &mut host);
     assert_eq!(host.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
-    daemon.asked(3, add("c1"), &mut host);
-    while let Some(due) = daemon.due(host.now()) {
-        host.seconds = (due - Moment::default()).as_secs_f64();
-        daemon.on_time(&mut host);
-    }
-    assert_eq!(host.refusal(3), (Reason::Server, "no more tries".to_owned()));
-    assert_eq!((host.seconds, daemon.len(), host.open.len()), (208.0, 0, 0));
-}
-
-#[test]
-fn a_lease_that_no_server_prolongs_takes_the_interface_down_and_fails_check() {
-    let (mut daemon, mut host) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut host, "c1", 5);
-    while let Some(due) = daemon.due(host.now()) {
-        host.seconds = (due - Moment::default()).as_secs_f64();
-        daemon.on_time(&mut host);
-    }
-    assert_eq!((host.seconds, host.done.last().map(String::as_str)), (20.0, Some("set /run/netns/c1 down")));
-    assert_eq!((host.open.len(), host.records.len()), (0, 0));
-    daemon.asked(2, check("c1", 5), &mut host);
-    let says = "the lease of 10.1.2.5 has ended, and no DHCP server has prolonged it";
-    assert_eq!(host.refusal(2), (Reason::Lease, says.to_owned()));
-    let before = host.sent.len();
-    daemon.asked(3, Operation::Del { key: key("c1") }, &mut host);
-    assert_eq!((host.said(3), host.sent.len(), daemon.len()), (Some(DaemonAnswer::Done), before, 0));
-}
-
-#[test]
-fn a_lease_goes_on_after_a_restart_of_the_daemon() {
-    let (mut first, mut host) = (daemon(), Machine::new());
-    lease(&mut first, &mut host, "c1", 5);
-    drop(first);
-    host.seconds = 12.0;
-    let records: Vec<LeaseRecord> =
-        host.records.values().map(|record| LeaseRecord::parse(record.text().as_bytes()).expect("a record")).collect();
-    let mut second = daemon();
-    records.into_iter().for_each(|record| second.resume(record, &mut host));
-    assert!(second.due(host.now()).is_some_and(|due| due <= host.now()), "its time has come");
-    second.on_time(&mut host);
-    let (_, renewal) = host.sent.last().expect("a message").clone();
-    assert_eq!((renewal.message.kind, renewal.destination), (MessageType::Request, SERVER));
-    serve(&mut second, &mut host, 5);
-    let now = host.now();
-    assert_eq!(host.records[&key("c1")].lease.since, now);
-    second.asked(2, Operation::Del { key: key("c1") }, &mut host);
-    assert_eq!(kinds(&host).last(), Some(&MessageType::Release));
+    assert_eq!((daemon.len(), host.open.len()), (0, 0));
 }
 
 #[test]
@@ -317,23 +272,6 @@ fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
     daemon.received(&key, &packet(MessageType::Nak, &sending, 0), SERVER_MAC, &mut host);
     assert_eq!(host.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
     assert_eq!((daemon.len(), host.open.len(), host.records.len()), (0, 0, 0));
-}
-
-#[test]
-fn gc_releases_what_the_network_does_not_list() {
-    let (mut daemon, mut host) = (daemon(), Machine::new());
-    lease(&mut daemon, &mut host, "c1", 5);
-    lease(&mut daemon, &mut host, "c2", 6);
-    let collect = |network: &str| Operation::Gc {
-        network: network.to_owned(),
-        valid: vec![("c1".to_owned(), "eth0".to_owned())],
-    };
-    daemon.asked(2, collect("other"), &mut host);
-    assert_eq!(daemon.len(), 2);
-    daemon.asked(3, collect("lan"), &mut host);
-    assert_eq!((host.said(3), daemon.len()), (Some(DaemonAnswer::Done), 1));
-    assert_eq!(host.records.keys().collect::<Vec<_>>(), [&key("c1")]);
-    assert_eq!(kinds(&host).last(), Some(&MessageType::Release));
 }
 
 #[test]

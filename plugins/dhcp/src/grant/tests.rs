@@ -1,6 +1,5 @@
 use super::*;
 use crate::wire::{DhcpOptions, MessageType};
-use proptest::prelude::*;
 
 /// An answer with these options, and with a mask and a server unless they say otherwise.
 fn ack(options: &[(u8, &[u8])]) -> Incoming {
@@ -81,20 +80,4 @@ fn an_answer_without_what_a_container_needs_is_none() {
     assert_eq!(refused(&[(code::SERVER_IDENTIFIER, &[])]), "DHCP option Server Identifier not found in DHCPACK");
     let without = Incoming { address: Ipv4Addr::UNSPECIFIED, ..ack(&[]) };
     assert_eq!(Grant::of(&without), Err(GrantError::NoAddress));
-}
-
-proptest! {
-    #[test]
-    fn no_option_is_too_odd_to_be_read(
-        values in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 0..12),
-    ) {
-        let values: Vec<(u8, &[u8])> = values.iter().map(|(code, value)| (*code, &value[..])).collect();
-        if let Ok(grant) = Grant::of(&ack(&values)) {
-            prop_assert!(grant.prefix <= 32 && grant.renewal <= grant.rebinding);
-            prop_assert!(grant.seconds.is_none_or(|seconds| seconds > 0 && grant.rebinding <= seconds));
-            prop_assert!(grant.routes.iter().all(|route| route.prefix <= 32));
-            let text = serde_json::to_string(&grant).expect("text");
-            prop_assert_eq!(serde_json::from_str::<Grant>(&text).expect("a grant"), grant);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Configurations of delegates, to the byte.
 
 use super::*;
-use cni_testkit::request;
+use crate::config::tests::request;
 
 const LEASE: &str =
     "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
@@ -10,7 +10,7 @@ const DUAL: &str = "FLANNEL_NETWORK=10.42.0.0/16,10.43.0.0/16\nFLANNEL_SUBNET=10
 
 fn compose(keys: &str, lease: &str) -> Result<String, String> {
     let config = format!(r#"{{"name":"cbr0","type":"flannel"{keys}}}"#);
-    let config = Config::load(&request("ADD", &[], &config)).expect("a configuration");
+    let config = Config::load(&request(&config)).expect("a configuration");
     let lease = SubnetLease::parse("/l", lease).expect("a lease");
     DelegateConfig::new(&config, &lease).map(|composed| composed.text()).map_err(|error| error.to_string())
 }

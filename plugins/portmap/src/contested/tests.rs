@@ -1,4 +1,4 @@
-use cni_testkit::attachment;
+use crate::fixtures::of;
 
 use super::*;
 
@@ -7,15 +7,7 @@ fn port(proto: Proto, family: Family) -> PublishedPort {
 }
 
 fn rival(name: &str, ports: Vec<PublishedPort>, is_later: bool) -> ContestingAttachment {
-    ContestingAttachment { owner: attachment("n1", name, "eth0"), home: None, ports, is_later }
-}
-
-#[test]
-fn a_warning_names_the_ports_and_both_containers() {
-    let ports = Family::ALL.map(|family| port(Proto::Tcp, family)).to_vec();
-    let want = "container old (network n1, interface eth0) keeps host port tcp 0.0.0.0:80, tcp [::]:80: container new \
-                gets it when that one is deleted; to use both at once, give one of them another port";
-    assert_eq!(warning(&rival("old", ports, false), &attachment("n1", "new", "eth0")), want);
+    ContestingAttachment { owner: of(name), home: None, ports, is_later }
 }
 
 #[test]

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::super::attribute::written;
 use super::*;
 
@@ -35,12 +33,4 @@ fn other_links_and_impossible_addresses_are_left_out() {
     assert_eq!(read_address(&message(33, 0, &[address]), Some(7)), None);
     assert_eq!(read_address(&message(24, 0, &[written(libc::IFA_ADDRESS, &[10, 0])]), Some(7)), None);
     assert_eq!(read_address(&message(24, 0, &[]), Some(7)), None);
-}
-
-proptest! {
-    #[test]
-    fn no_message_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-        read_address(&message(24, 0, std::slice::from_ref(&bytes)), Some(7));
-        read_address(&bytes, Some(7));
-    }
 }

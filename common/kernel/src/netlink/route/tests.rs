@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::super::attribute::written;
 use super::*;
 
@@ -19,27 +17,6 @@ fn hop(link: u32, gateway: [u8; 4]) -> Vec<u8> {
 
 fn route(gw: Option<IpAddr>) -> NewRoute {
     NewRoute { gw, ..NewRoute::to("10.9.0.0/16".parse().expect("valid")) }
-}
-
-#[test]
-fn a_route_without_destination_is_the_default() {
-    let bytes = message(0, 1, 0, &[written(libc::RTA_GATEWAY, &[10, 0, 0, 1]), number(libc::RTA_OIF, 3)]);
-    let want = KernelRoute {
-        dst: Family::V4.default_route(),
-        gateways: vec![IpAddr::from([10, 0, 0, 1])],
-        links: vec![3],
-        table: 254,
-        unicast: true,
-    };
-    assert_eq!(read_route(&bytes, Family::V4), Some(want));
-    assert_eq!(read_route(&bytes, Family::V6), None);
-}
-
-#[test]
-fn the_table_of_the_attribute_wins() {
-    let bytes = message(8, 1, 0, &[written(libc::RTA_DST, &[10, 0, 0, 0]), number(libc::RTA_TABLE, 1000)]);
-    let read = read_route(&bytes, Family::V4).expect("a route");
-    assert_eq!((read.dst.to_string().as_str(), read.table, read.links), ("10.0.0.0/8", 1000, vec![]));
 }
 
 #[test]
@@ -82,17 +59,4 @@ fn a_high_table_stands_in_an_attribute() {
     assert_eq!((none.header.table, low.header.table, high.header.table), (254, 100, 0));
     assert!(high.attributes.contains(&RouteAttribute::Table(1000)));
     assert!(!low.attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Table(_))));
-}
-
-proptest! {
-    #[test]
-    fn no_message_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-        read_route(&bytes, Family::V4);
-        read_output(&bytes);
-    }
-
-    #[test]
-    fn no_multipath_panics(hops in proptest::collection::vec(any::<u8>(), 0..60)) {
-        read_route(&message(0, 1, 0, &[written(libc::RTA_MULTIPATH, &hops)]), Family::V4);
-    }
 }

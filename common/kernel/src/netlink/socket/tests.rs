@@ -3,7 +3,6 @@ use std::process::Command;
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
-use netlink_packet_route::route::RouteMessage;
 use nix::sched::{CloneFlags, unshare};
 
 use cni_core::error::{Code, Failure};
@@ -39,13 +38,6 @@ fn number(payload: &[u8]) -> Option<u32> {
 }
 
 #[test]
-fn an_interrupted_dump_is_repeated_until_it_is_whole() {
-    let answers = [dumped(1, NLM_F_DUMP_INTR), dumped(2, NLM_F_DUMP_INTR), dumped(3, 0)];
-    let (mut socket, _kernel) = played(&answers);
-    assert_eq!(socket.dump(&question(), number), Ok(vec![3]));
-}
-
-#[test]
 fn a_dump_that_is_interrupted_every_time_is_not_used() {
     let answers: Vec<_> = (1..=51).map(|sequence| dumped(sequence, NLM_F_DUMP_INTR)).collect();
     let (mut socket, _kernel) = played(&answers);
@@ -58,13 +50,6 @@ fn a_dump_that_is_asked_for_once_is_not_repeated() {
     let (mut socket, _kernel) = played(&[dumped(1, NLM_F_DUMP_INTR), dumped(2, 0)]);
     assert_eq!(socket.dump_once(&question(), number), Ok(Dump::Interrupted(vec![1])));
     assert_eq!(socket.dump_once(&question(), number), Ok(Dump::Whole(vec![2])));
-}
-
-#[test]
-fn no_answer_is_read_after_the_deadline() {
-    let (mut socket, _kernel) = played(&[dumped(1, 0)]);
-    socket.set_deadline(Some(Instant::now()));
-    assert_eq!(socket.dump(&question(), number), Err(Cause::Timeout));
 }
 
 #[test]
@@ -105,55 +90,31 @@ fn of_a_series_each_refusal_is_reported_and_keeps_none_of_the_others() {
 }
 
 #[test]
-fn an_empty_series_asks_nothing() {
-    let (mut socket, _kernel) = played(&[]);
-    let reported = socket.series(&[], |_: &u32| question(), |_, cause| panic!("{cause}"));
-    assert_eq!(reported, Ok(()));
+fn silence_and_what_is_torn_or_comes_too_late_are_errors() {
+    let (mut silent, _kernel) = played(&[]);
+    assert_eq!(silent.series(&[], |_: &u32| question(), |_, cause| panic!("{cause}")), Ok(()), "it asks nothing");
+    assert_eq!(silent.ask(question(), number), Err(Cause::Timeout));
+    let (mut torn, _kernel) = played(&[vec![1; 20]]);
+    assert_eq!(torn.ask(question(), number), Err(Cause::Malformed));
+    let (mut late, _kernel) = played(&[dumped(1, 0)]);
+    late.set_deadline(Some(Instant::now()));
+    assert_eq!(late.dump(&question(), number), Err(Cause::Timeout));
 }
 
 #[test]
-fn silence_is_an_error() {
-    let (mut socket, _kernel) = played(&[]);
-    assert_eq!(socket.ask(question(), number), Err(Cause::Timeout));
-}
-
-#[test]
-fn a_torn_answer_is_an_error() {
-    let (mut socket, _kernel) = played(&[vec![1; 20]]);
-    assert_eq!(socket.ask(question(), number), Err(Cause::Malformed));
-}
-
-#[test]
-fn an_answer_larger_than_the_buffer_is_not_taken_for_the_whole() {
-    let mut loopback = LinkMessage::default();
-    loopback.header.index = 1;
-    let ask = |socket: &mut Socket| socket.ask(RouteNetlinkMessage::GetLink(loopback.clone()), |all| Some(all.len()));
+fn only_a_whole_answer_with_what_was_asked_for_counts_and_an_earlier_one_is_skipped() {
+    let about = |index: u32| {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        RouteNetlinkMessage::GetLink(message)
+    };
     let mut socket = Socket::open().expect("a netlink socket");
-    let length = ask(&mut socket).expect("lo");
+    socket.send(about(0x7fff_fff0), 0).expect("sent, its answer never read");
+    let length = socket.ask(about(1), |all| Some(all.len())).expect("lo");
     assert!((256..CAPACITY).contains(&length), "{length}");
+    assert_eq!(socket.ask(about(1), |_| None::<()>), Err(Cause::Malformed));
     socket.buffer = Vec::with_capacity(length / 2);
-    assert_eq!(ask(&mut socket), Err(Cause::Malformed));
-}
-
-#[test]
-fn an_answer_that_lacks_what_was_asked_for_is_an_error() {
-    let mut socket = Socket::open().expect("a netlink socket");
-    let mut loopback = LinkMessage::default();
-    loopback.header.index = 1;
-    let answer = socket.ask(RouteNetlinkMessage::GetLink(loopback), |_| None::<()>);
-    assert_eq!(answer, Err(Cause::Malformed));
-}
-
-#[test]
-fn what_belongs_to_an_earlier_request_is_skipped() {
-    let mut socket = Socket::open().expect("a netlink socket");
-    let mut absent = LinkMessage::default();
-    absent.header.index = 0x7fff_fff0;
-    socket.send(RouteNetlinkMessage::GetLink(absent), 0).expect("sent, its answer never read");
-    let mut loopback = LinkMessage::default();
-    loopback.header.index = 1;
-    let answer = socket.ask(RouteNetlinkMessage::GetLink(loopback), |payload| Some(payload.len()));
-    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!(socket.ask(about(1), |all| Some(all.len())), Err(Cause::Malformed));
 }
 
 /// A socket that can receive no message of the kernel's, as a process without memory.
@@ -186,28 +147,10 @@ fn a_dump_that_failed_half_way_does_not_keep_the_next_one_from_its_namespace() {
     }
     let own = Netns::own().and_then(|own| own.is_same(&Netns::of_socket(&socket.inner)?)).expect("namespaces");
     assert!(!own, "the thread is where it was");
-}
-
-#[test]
-fn a_dump_that_failed_half_way_does_not_keep_a_change_from_being_made() {
-    unshare(CloneFlags::CLONE_NEWNET).expect("a namespace; this test needs root");
-    let mut socket = Socket::open().expect("a netlink socket");
     let buffer = without_room(&mut socket);
     assert_eq!(names_of_links(&mut socket), Err(Cause::Malformed));
     socket.buffer = buffer;
-    socket.set_link_up(1).expect("lo up");
-    assert_eq!(names_of_links(&mut socket), Ok(vec!["lo".to_owned()]));
-}
-
-/// The kernel ends a dump that it refuses.
-#[test]
-fn a_refused_dump_is_closed() {
-    let mut socket = Socket::open().expect("a netlink socket");
-    let mut route = RouteMessage::default();
-    route.header.destination_prefix_length = 7;
-    let refused = socket.dump(&RouteNetlinkMessage::GetRoute(route), number);
-    assert_eq!(refused.map_err(|cause| cause.errno()), Err(Some(libc::EINVAL)));
-    assert!(!socket.has_open_dump);
+    socket.set_link_up(1).expect("a change is made all the same");
 }
 
 fn run(command: &str) {

@@ -118,12 +118,4 @@ mod tests {
         assert_eq!(mark.conditions(), want);
         assert_eq!(Mark::default().conditions(), []);
     }
-
-    #[test]
-    fn ipv6_addresses_are_at_another_place() {
-        let destination = Some("2001:db8::1".parse().expect("an address"));
-        let conditions = Mark { destination, ..Mark::default() }.conditions();
-        assert_eq!(conditions[1], is(vec![10]));
-        assert_eq!(conditions[2], Instruction::Payload { header: Header::Network, offset: 24, length: 16 });
-    }
 }

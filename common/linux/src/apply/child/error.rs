@@ -82,22 +82,3 @@ pub(super) fn hint(kind: &ChildKind, master: &MasterLink, errno: Option<i32>) ->
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cni_model::plan::{MacvlanMode, Ns};
-
-    #[test]
-    fn a_hint_names_the_master() {
-        let master = MasterLink { ns: Ns::Host, index: 2, name: "eno1".to_owned() };
-        let macvlan = ChildKind::Macvlan { mode: MacvlanMode::Bridge, broadcast_queue: None };
-        for number in [libc::EBUSY, libc::EINVAL, libc::ENODEV] {
-            let hint = hint(&macvlan, &master, Some(number)).expect("a hint");
-            assert!(hint.starts_with("eno1 "), "{hint}");
-        }
-        for errno in [None, Some(libc::EPERM)] {
-            assert_eq!(hint(&macvlan, &master, errno), None);
-        }
-    }
-}

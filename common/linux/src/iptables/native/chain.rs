@@ -100,16 +100,14 @@ pub(super) struct PartialListing {
 impl PartialListing {
     /// Remembers the handles of some rules.
     pub(super) fn remember(&self, connection: &mut NftConnection, id: &ChainId, rules: &[&IptablesRule]) {
-        if !connection.handles().are_read() {
-            return;
-        }
+        let Some(handles) = connection.handles_without_index() else { return };
         let of = |rule: &&IptablesRule| {
             let canonical = rule.canonical();
             let copies = self.rules.iter().filter(|(_, (_, found))| *found == canonical);
             (text(&canonical), copies.map(|(_, (handle, _))| *handle).collect())
         };
         let found: Vec<(String, Vec<u64>)> = rules.iter().take(FEW).map(of).collect();
-        connection.handles().learn(id, self.length.saturating_sub(rules.len()), &found);
+        handles.learn(id, self.length.saturating_sub(rules.len()), &found);
     }
 }
 
@@ -122,10 +120,9 @@ pub(super) fn partly_numbered(
     rules: &[&IptablesRule],
 ) -> Result<PartialListing, String> {
     let unknown = || format!("chain {id} holds a rule of an unknown kind");
-    let table = connection.table(&id.table).map_err(|cause| unreadable(id, &cause))?;
-    if let Some(index) = table.as_ref().and_then(|table| table.index(id)) {
-        let rules = index.copies(rules).ok_or_else(unknown)?;
-        return Ok(PartialListing { length: index.length(), rules });
+    if let Some(kept) = connection.kept_chain(id).map_err(|cause| unreadable(id, &cause))? {
+        let rules = kept.copies(family, chain, rules).ok_or_else(unknown)?;
+        return Ok(PartialListing { length: kept.length(), rules });
     }
     let prefilter = RulePrefilter::of_rules(rules);
     let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| read_rule(family, chain, payload)));

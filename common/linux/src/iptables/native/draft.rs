@@ -1,9 +1,6 @@
 //! Translates the lines of a batch into netlink messages, if what exists allows it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::panic::resume_unwind;
-use std::thread;
-use std::vec::IntoIter;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -12,7 +9,7 @@ use cni_netfilter::nftables::{ChainId, TableFamily};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttribute, RuleMessage};
 
-use super::chain::{builtin, chain_id, exists, is_builtin, unreadable};
+use super::chain::{builtin, chain_id, exists, is_builtin};
 use super::view::ChainView;
 use crate::nftables::connection::NftConnection;
 use cni_kernel::netlink::PackedMessage;
@@ -36,14 +33,10 @@ pub(super) struct MessageDraft<'a> {
     family: Family,
     table: IptablesTable,
     connection: &'a mut NftConnection,
-    lines: &'a [BatchLine],
     /// The chains that the batch makes or empties.
     filled: HashSet<&'a ChainName>,
     /// The rules that the batch requires or deletes, by their chains.
     wanted: HashMap<&'a ChainName, Vec<&'a IptablesRule>>,
-    /// The messages that add rules, in the order of the lines. They are made when the first is needed, since many batches
-    /// fail before.
-    additions: Option<IntoIter<Result<PackedMessage, String>>>,
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
@@ -93,10 +86,8 @@ impl<'a> MessageDraft<'a> {
             family: *family,
             table: *table,
             connection,
-            lines: ops,
             filled: ops.iter().filter_map(BatchLine::filled_chain).collect(),
             wanted,
-            additions: None,
             seen,
             builtin,
             foundation: Vec::new(),
@@ -130,8 +121,6 @@ impl<'a> MessageDraft<'a> {
                 }
                 None => Err(NoMessages::Unfit(format!("-C {}", rule.specification()))),
             },
-            // The kernel would read the whole batch before it refuses it.
-            BatchLine::CreateChain(chain) if self.is_kept(chain)? => Err(NoMessages::Unfit(format!("-N {chain}"))),
             BatchLine::CreateChain(chain) => {
                 self.creations.push((self.changes.len(), chain.clone()));
                 self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
@@ -155,14 +144,6 @@ impl<'a> MessageDraft<'a> {
                 None => Err(NoMessages::Unfit(format!("-D {}", rule.specification()))),
             },
         }
-    }
-
-    /// Whether a chain that the batch does not delete is in a kept table.
-    fn is_kept(&mut self, chain: &ChainName) -> Result<bool, NoMessages> {
-        let id = self.id(chain)?;
-        let table = self.connection.table(&id.table).map_err(|cause| NoMessages::Fallback(unreadable(&id, &cause)))?;
-        let deletes = |line: &BatchLine| matches!(line, BatchLine::DeleteChain(other) if other == chain);
-        Ok(table.is_some_and(|table| table.has_chain(&id)) && !self.lines.iter().any(deletes))
     }
 
     fn id(&self, chain: &ChainName) -> Result<ChainId, NoMessages> {
@@ -234,39 +215,10 @@ impl<'a> MessageDraft<'a> {
         let Self { connection, seen, changes, .. } = self;
         let is_remembered = seen.get_mut(&rule.chain).is_some_and(|view| view.add(connection, rule, changes.len()));
         let flags = if is_remembered { flags | NLM_F_ECHO } else { flags };
-        let (family, table, lines) = (self.family, self.table, self.lines);
-        let additions = self.additions.get_or_insert_with(|| additions(family, table, lines).into_iter());
-        let message =
-            additions.next().ok_or_else(|| NoMessages::Fallback(format!("rule {rule} is no line of the batch")))?;
-        self.changes.push((message.map_err(NoMessages::Fallback)?, flags));
+        let message = addition(self.family, self.table, rule).map_err(NoMessages::Fallback)?;
+        self.changes.push((message, flags));
         Ok(())
     }
-}
-
-/// Two threads encode a batch of more lines than this, which only a repair of many containers makes.
-const LINES_OF_THREAD: usize = 2048;
-
-/// The messages that add the rules of some lines, in their order.
-fn additions(family: Family, table: IptablesTable, lines: &[BatchLine]) -> Vec<Result<PackedMessage, String>> {
-    let encode = |lines: &[BatchLine]| -> Vec<Result<PackedMessage, String>> {
-        lines.iter().filter_map(BatchLine::added_rule).map(|rule| addition(family, table, rule)).collect()
-    };
-    if lines.len() <= LINES_OF_THREAD {
-        return encode(lines);
-    }
-    let (first, second) = lines.split_at(lines.len() / 2);
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().spawn_scoped(scope, || encode(second));
-        let mut encoded = encode(first);
-        encoded.extend(match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(error) => {
-                log::debug!("no second thread encodes rules: {error}");
-                encode(second)
-            }
-        });
-        encoded
-    })
 }
 
 /// The message that adds a rule, with its parts in the order in which the kernel returns them, so that both compare equal.
@@ -279,35 +231,4 @@ fn addition(family: Family, table: IptablesTable, rule: &IptablesRule) -> Result
     attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
     let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
     Ok(request::message(TableFamily::from(family), inner).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use cni_netfilter::iptables::Target;
-
-    use super::*;
-
-    /// Lines that add rules among lines that do not.
-    fn lines(count: usize) -> Vec<BatchLine> {
-        let chain = |number| ChainName::parse(&format!("C-{number}")).expect("a name");
-        let rule = |number| IptablesRule::new(ChainName::fixed("CNI"), Vec::new(), Target::Jump(chain(number)));
-        let line = |number| match number % 3 {
-            0 => BatchLine::CreateChain(chain(number)),
-            1 => BatchLine::Append(rule(number)),
-            _ => BatchLine::Insert(rule(number)),
-        };
-        (0..count).map(line).collect()
-    }
-
-    #[test]
-    fn two_threads_encode_the_rules_in_the_order_of_their_lines() {
-        let (family, table) = (Family::V4, IptablesTable::Nat);
-        for count in [0, 1, LINES_OF_THREAD, LINES_OF_THREAD + 1, 3 * LINES_OF_THREAD] {
-            let lines = lines(count);
-            let rules = lines.iter().filter_map(BatchLine::added_rule);
-            let want: Vec<String> = rules.map(|rule| format!("{:?}", addition(family, table, rule))).collect();
-            let found: Vec<String> = additions(family, table, &lines).iter().map(|one| format!("{one:?}")).collect();
-            assert_eq!(found, want, "{count}");
-        }
-    }
 }

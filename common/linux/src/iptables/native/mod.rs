@@ -81,9 +81,9 @@ impl<'a> NativeIptables<'a> {
 
     /// Forgets the handles of rules with copies: what is decided about them refers to the first copy.
     fn forget_copies(&mut self, id: &ChainId, rules: &[NumberedRule]) {
-        let mut seen = HashSet::new();
+        let (mut seen, Some(handles)) = (HashSet::new(), self.connection.handles_without_index()) else { return };
         for (_, rule) in rules.iter().filter(|(_, rule)| !seen.insert(rule)) {
-            self.connection.handles().forget(id, &text(rule));
+            handles.forget(id, &text(rule));
         }
     }
 
@@ -105,22 +105,6 @@ impl<'a> NativeIptables<'a> {
             }
             Err(reason) => Native::Fallback(reason),
         }
-    }
-
-    /// Whether all of some rules are in kept tables; `None` if tables are not kept, or cannot tell.
-    pub fn kept(&mut self, family: Family, table: IptablesTable, rules: &[&IptablesRule]) -> Option<bool> {
-        let mut known = true;
-        for rules in rules.chunk_by(|one, next| one.chain == next.chain) {
-            let chain = &rules.first()?.chain;
-            let id = chain_id(family, table, chain).ok()?;
-            let kept = self.connection.table(&id.table).ok()??;
-            known &= match kept.index(&id) {
-                Some(index) => rules.iter().try_fold(true, |all, rule| Some(all & index.holds(rule)?))?,
-                None if kept.has_chain(&id) => return None,
-                None => false,
-            };
-        }
-        Some(known)
     }
 
     /// Carries out a batch.

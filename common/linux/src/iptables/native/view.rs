@@ -9,7 +9,7 @@ use cni_netfilter::nftables::ChainId;
 
 use super::chain::partly_numbered;
 use crate::nftables::connection::NftConnection;
-use crate::nftables::handles::{FEW, text};
+use crate::nftables::handles::{FEW, RuleHandles, text};
 use cni_kernel::nftables::xt::read_rule;
 
 /// The handles of the copies of each rule, in their order.
@@ -56,11 +56,8 @@ impl ChainView {
 
     /// The remembered handle of a rule, if the kernel still shows the rule.
     fn remembered(&mut self, connection: &mut NftConnection, rule: &IptablesRule) -> Result<Option<u64>, String> {
-        if !connection.handles().are_read() {
-            return Ok(None);
-        }
         self.asked += 1;
-        let handle = connection.handles().find(&self.id, &text(rule));
+        let handle = connection.handles_without_index().and_then(|handles| handles.find(&self.id, &text(rule)));
         let Some(handle) = handle.filter(|handle| self.asked <= FEW && !self.is_deleted(*handle)) else {
             return Ok(None);
         };
@@ -86,12 +83,11 @@ impl ChainView {
 
     /// Records that a change of the batch adds a rule. Returns whether the kernel must report its handle.
     pub(super) fn add(&mut self, connection: &mut NftConnection, rule: &IptablesRule, change: usize) -> bool {
-        let is_remembered = !self.is_own && connection.handles().are_kept();
+        let is_remembered = !self.is_own && connection.handles_without_index().is_some_and(RuleHandles::are_kept);
         if is_remembered {
             self.added.push((change, rule.clone()));
         }
-        // If tables are kept, the handle is read from them when the connection ends.
-        is_remembered && connection.handles().are_read()
+        is_remembered
     }
 
     /// Records that the batch deletes a rule.
@@ -101,12 +97,10 @@ impl ChainView {
 
     /// Takes note of the batch, which was carried out, and gave these handles to the rules that it added.
     pub(super) fn committed(&self, connection: &mut NftConnection, made: impl Fn(usize) -> Option<u64>) {
-        self.deleted.iter().for_each(|(_, rule)| connection.handles().forget(&self.id, &text(rule)));
+        let Some(handles) = connection.handles_without_index() else { return };
+        self.deleted.iter().for_each(|(_, rule)| handles.forget(&self.id, &text(rule)));
         for (change, rule) in &self.added {
-            match made(*change) {
-                Some(handle) => connection.handles().keep(&self.id, &text(rule), handle),
-                None => connection.find_later(&self.id, rule),
-            }
+            made(*change).into_iter().for_each(|handle| handles.keep(&self.id, &text(rule), handle));
         }
     }
 }

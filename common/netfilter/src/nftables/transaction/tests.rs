@@ -1,9 +1,5 @@
 use super::*;
-use crate::nftables::{
-    BaseChainType, Direction, Equality, Expression, Hook, NftComment, NftName, PacketEnd, Policy, SetId, TableFamily,
-    TableId, Verdict,
-};
-use crate::proto::Proto;
+use crate::nftables::{BaseChainType, Expression, Hook, NftComment, NftName, Policy, SetId, TableFamily, TableId};
 use cni_core::family::Family;
 
 fn table() -> TableId {
@@ -70,33 +66,5 @@ fn words_cannot_smuggle_a_command_into_a_script() {
         let line = format!("add rule inet t c {word}");
         let want = format!("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}");
         assert_eq!((error.to_string(), cni_core::error::Failure::code(&error).number()), (want, 7));
-    }
-}
-
-#[test]
-fn a_rule_reads_as_nft_lists_it() {
-    let mac: cni_core::mac::Mac = "02:00:00:00:00:01".parse().expect("MAC");
-    let v4 = |text: &str| -> cni_core::cidr::Cidr { text.parse().expect("CIDR") };
-    let name = |text| cni_core::names::IfName::parse(text).expect("a name");
-    let address = |end, is, text: &str| Expression::Address(end, is, v4(text));
-    for (family, expression, want) in [
-        (TableFamily::Ip, address(PacketEnd::Source, Equality::Equal, "10.1.2.4/32"), "ip saddr 10.1.2.4"),
-        (TableFamily::Ip, address(PacketEnd::Destination, Equality::Other, "10.1.2.4/24"), "ip daddr != 10.1.2.0/24"),
-        (TableFamily::Ip6, address(PacketEnd::Source, Equality::Equal, "fd00::4/128"), "ip6 saddr fd00::4"),
-        (TableFamily::Inet, Expression::LocalDestination, "fib daddr type local"),
-        (TableFamily::Inet, Expression::Port(Proto::Sctp, 80), "sctp dport 80"),
-        (TableFamily::Inet, Expression::Interface(Direction::In, Equality::Equal, name("eth0")), "iifname \"eth0\""),
-        (TableFamily::Inet, Expression::Interface(Direction::Out, Equality::Other, name("a*")), "oifname != \"a\\*\""),
-        (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
-        (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
-        (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
-        (TableFamily::Inet, Expression::InSet(PacketEnd::Source, Family::V6, NftName::fixed("s")), "ip6 saddr @s"),
-        (TableFamily::Inet, Expression::Verdict(Verdict::Jump(NftName::fixed("c"))), "jump c"),
-        (TableFamily::Ip, Expression::Dnat([10, 0, 0, 1].into(), Some(80)), "dnat to 10.0.0.1:80"),
-        (TableFamily::Inet, Expression::Dnat([10, 0, 0, 1].into(), None), "dnat ip to 10.0.0.1"),
-        (TableFamily::Ip6, Expression::Dnat(v4("fd00::5/128").address(), Some(82)), "dnat to [fd00::5]:82"),
-    ] {
-        let chain = TableId::fixed(family, "t").chain("c");
-        assert_eq!(NftRule::new(chain, vec![expression]).to_string(), want);
     }
 }

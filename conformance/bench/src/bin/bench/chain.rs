@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use cni_conformance::traffic::crowd;
 use cni_conformance::{Attachment, Chain, Container, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling};
 use serde_json::{Value, json};
 
@@ -20,21 +19,13 @@ enum Filter {
     Nftables,
 }
 
-/// What is on the host beside the container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    Containers(usize),
-    /// UDP connections of others.
-    Connections(usize),
-}
-
 /// What an operation took, over all plugins of the chain.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cost {
-    pub wall: Duration,
-    pub cpu: Duration,
+struct Cost {
+    wall: Duration,
+    cpu: Duration,
     /// The largest of the plugins, in bytes.
-    pub memory: u64,
+    memory: u64,
 }
 
 /// What was counted in one traced run.
@@ -44,54 +35,35 @@ struct CallCounts {
     messages: usize,
 }
 
-/// What both sides took.
-pub struct Measurement {
-    pub operation: &'static str,
-    pub load: Load,
-    pub ours: Cost,
-    pub reference: Cost,
-}
-
-pub const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
+const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
 
 /// What one turn took, by operation, and what was counted once.
 type ChainRun = [(Cost, CallCounts); 3];
 
-/// Compares both sides beside more and more containers, then beside connections; and ours with itself.
-pub fn compare(sides: &ComparedFolders, plan: &BenchPlan) -> Vec<Measurement> {
+/// Compares both sides beside more and more containers, and ours with itself.
+pub fn compare(sides: &ComparedFolders, plan: &BenchPlan) {
     let iptables = Filter::Iptables(Flavour::Nft);
-    let containers = plan.containers.iter().copied().map(Load::Containers);
-    let connections = plan.connections.iter().copied().map(Load::Connections);
-    let mut all = Vec::new();
     head("Nomad's chain, IPv4", "containers");
-    for load in containers.clone().chain(connections) {
-        if load == Load::Connections(plan.connections[0]) {
-            head("Nomad's chain, IPv4", "connections");
-        }
-        all.extend(beside(sides, iptables, load, plan.rounds));
+    for others in plan.containers {
+        beside(sides, iptables, *others, plan.rounds);
     }
     head("iptables-legacy", "containers");
-    beside(sides, Filter::Iptables(Flavour::Legacy), Load::Containers(0), plan.rounds);
+    beside(sides, Filter::Iptables(Flavour::Legacy), 0, plan.rounds);
     println!("\nOurs beside others, against ours alone");
     for filter in [iptables, Filter::Nftables] {
         grow(sides, filter, plan);
     }
-    all
 }
 
-fn beside(sides: &ComparedFolders, filter: Filter, load: Load, rounds: usize) -> Vec<Measurement> {
+fn beside(sides: &ComparedFolders, filter: Filter, others: usize, rounds: usize) {
     let [ours, reference] =
-        in_turns(rounds, [&sides.ours, &sides.reference].map(|folder| side(folder, sides, filter, load)));
-    let compared = OPERATIONS.into_iter().enumerate().map(|(at, operation)| {
-        let [ours, reference] = [&ours, &reference].map(|turns| middle(turns, at));
-        row(operation, load.number(), ours.wall, reference.wall);
-        Measurement { operation, load, ours, reference }
-    });
-    let compared = compared.collect();
-    if load == Load::Containers(0) {
+        in_turns(rounds, [&sides.ours, &sides.reference].map(|folder| side(folder, sides, filter, others)));
+    for (at, operation) in OPERATIONS.into_iter().enumerate() {
+        row(operation, others, middle(&ours, at).wall, middle(&reference, at).wall);
+    }
+    if others == 0 {
         details(&ours, &reference);
     }
-    compared
 }
 
 /// Measures ours on an empty host and on full ones, in turns.
@@ -101,19 +73,11 @@ fn grow(sides: &ComparedFolders, filter: Filter, plan: &BenchPlan) {
         Filter::Nftables => "nftables",
     };
     for others in plan.containers.iter().copied().filter(|others| *others > 0) {
-        let loads = [0, others].map(Load::Containers);
-        let [alone, crowded] = in_turns(plan.rounds, loads.map(|load| side(&sides.ours, sides, filter, load)));
+        let [alone, crowded] =
+            in_turns(plan.rounds, [0, others].map(|beside| side(&sides.ours, sides, filter, beside)));
         for (at, operation) in OPERATIONS.into_iter().enumerate() {
             let [alone, crowded] = [&alone, &crowded].map(|turns| middle(turns, at).wall);
             growth(&format!("{operation}, {name}"), others, crowded, alone);
-        }
-    }
-}
-
-impl Load {
-    const fn number(self) -> usize {
-        match self {
-            Self::Containers(number) | Self::Connections(number) => number,
         }
     }
 }
@@ -140,9 +104,9 @@ fn details(ours: &[ChainRun], reference: &[ChainRun]) {
     }
 }
 
-fn side(folder: &Path, sides: &ComparedFolders, filter: Filter, load: Load) -> BenchSide<ChainRun> {
+fn side(folder: &Path, sides: &ComparedFolders, filter: Filter, others: usize) -> BenchSide<ChainRun> {
     let (folder, filler) = (folder.to_owned(), sides.ours.clone());
-    BenchSide::start(move |next, tell| work(&folder, &filler, (filter, load), next, tell))
+    BenchSide::start(move |next, tell| work(&folder, &filler, (filter, others), next, tell))
 }
 
 /// Nomad's list; for nf_tables with the backend named in each plugin.
@@ -185,7 +149,7 @@ impl NeighbourContainers {
 fn work(
     folder: &Path,
     filler: &Path,
-    (filter, load): (Filter, Load),
+    (filter, others): (Filter, usize),
     next: &dyn Fn() -> Option<()>,
     tell: &dyn Fn(ChainRun),
 ) {
@@ -194,18 +158,13 @@ fn work(
     let nomad = Nomad::default();
     nomad.ensure_forwarding_rules(&sandbox);
     let runtime = Runtime::new(&sandbox, list(&nomad, filter)).binaries(folder);
-    let others = if let Load::Containers(others) = load { others } else { 0 };
     let crowded = NeighbourContainers::new(&sandbox, &runtime.clone().binaries(filler), 0..others);
     let mut number = crowded.standing.len();
     let mut counted = [CallCounts::default(); 3];
     while next().is_some() {
-        if let (Load::Connections(connections), 1) = (load, number) {
-            // The first turn has made rules, without which the host tracks nothing.
-            crowd(&sandbox, connections);
-        }
         number += 1;
         let costs = life(&sandbox, &runtime, number).map(|chain| cost(&chain));
-        if load == Load::Containers(0) && number == 2 {
+        if others == 0 && number == 2 {
             number += 1;
             counted = life(&sandbox, &runtime.clone().traced(), number).map(|chain| counts(&chain));
         }
@@ -216,7 +175,7 @@ fn work(
 }
 
 /// ADD, CHECK and DEL of one container. The reference's CHECK may fail where it is wrong.
-pub fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
+fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
     let (_container, mut attachment) = newcomer(sandbox, number);
     let add = runtime.add(&mut attachment);
     add.expect_success();

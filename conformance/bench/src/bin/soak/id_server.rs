@@ -5,10 +5,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio, exit};
+use std::process::{Command, Stdio, exit};
 use std::thread;
 
 use cni_conformance::Namespace;
+use cni_conformance::child::Running;
 
 /// The argument of the program.
 pub const ARGUMENT: &str = "--serve-id";
@@ -22,7 +23,7 @@ pub const PORT: u16 = 80;
 
 /// A running process in a container.
 #[derive(Debug)]
-pub struct IdServer(Child);
+pub struct IdServer(Running);
 
 impl IdServer {
     /// Starts it in a namespace, and waits until it listens.
@@ -36,20 +37,12 @@ impl IdServer {
         let output = child.stdout.take().expect("stdout is piped");
         BufReader::new(output).read_line(&mut line).expect("read the output of a container's process");
         assert_eq!(line, "up\n", "the process of {id} does not listen");
-        Self(child)
+        Self(Running(child))
     }
 
     /// The path of its namespace in `/proc`.
     pub fn path(&self) -> String {
-        format!("/proc/{}/ns/net", self.0.id())
-    }
-}
-
-impl Drop for IdServer {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        format!("/proc/{}/ns/net", self.0.0.id())
     }
 }
 

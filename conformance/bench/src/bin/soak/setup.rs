@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_conformance::child::Running;
 use cni_conformance::{Namespace, Sandbox, flannel};
 
 use crate::container::DEVICES;
@@ -57,29 +58,16 @@ pub fn make_masters(sandbox: &Sandbox, networks: &[NetworkTemplate]) -> BTreeMap
     routers
 }
 
-/// A process that is killed when this is dropped, and when this program ends.
-#[derive(Debug)]
-pub struct ServerProcess(Child);
-
-impl ServerProcess {
-    fn start(program: &Path, words: &[&str]) -> Self {
-        let mut command = Command::new("/usr/bin/setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(program).args(words);
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().unwrap_or_else(|error| panic!("start {}: {error}", program.display())))
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// Starts a process that is also killed when this program ends.
+fn start(program: &Path, words: &[&str]) -> Running {
+    let mut command = Command::new("/usr/bin/setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program).args(words);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Running(command.spawn().unwrap_or_else(|error| panic!("start {}: {error}", program.display())))
 }
 
 /// Starts a DHCP server for the devices, and the daemon of the dhcp plugin.
-pub fn start_dhcp(folder: &Path) -> [ServerProcess; 2] {
+pub fn start_dhcp(folder: &Path) -> [Running; 2] {
     let interface = format!("--interface={DEVICES}");
     let words = [
         "--keep-in-foreground",
@@ -94,8 +82,7 @@ pub fn start_dhcp(folder: &Path) -> [ServerProcess; 2] {
         "--no-ping",
         "--dhcp-range=10.95.1.1,10.95.250.254,255.255.0.0,2m",
     ];
-    let running =
-        [ServerProcess::start(Path::new(SERVER), &words), ServerProcess::start(&folder.join("dhcp"), &["daemon"])];
+    let running = [start(Path::new(SERVER), &words), start(&folder.join("dhcp"), &["daemon"])];
     let started = Instant::now();
     while !Path::new(SOCKET).exists() {
         assert!(started.elapsed() < Duration::from_secs(10), "the dhcp plugin's daemon does not start");

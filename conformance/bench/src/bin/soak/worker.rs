@@ -1,8 +1,7 @@
 //! A worker: it carries out one random step after another on its own containers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::container::{ContainerSpec, Implementation, SoakContainer};
 use crate::context::Context;
@@ -251,16 +250,7 @@ fn added<'n>(
     implementation: Implementation,
     context: &Context<'_>,
 ) -> Option<SoakContainer<'n>> {
-    let mut done = container.add(implementation, context);
-    // host-device refuses with code 11 while an earlier namespace of the container has not ended: somebody may look into it.
-    for _ in 0..40 {
-        if !done.as_ref().is_err_and(|error| error.contains("where an earlier ADD of this container has moved it")) {
-            break;
-        }
-        sleep(Duration::from_millis(250));
-        done = container.add(implementation, context);
-    }
-    match done {
+    match container.add(implementation, context) {
         Ok(()) => {
             expect(container.verify(context), &container.id, "after ADD", context);
             Some(container)

@@ -5,19 +5,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use cni_conformance::{Invocation, Verb, script};
+use cni_conformance::{Attachment, Invocation, Verb, script};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-use super::BACKWARD;
-use super::part::Part;
-use crate::backends::backend_host::{BackendHost, ServingContainer};
-use crate::backends::network::LEASES;
+use super::{BACKWARD, Part};
+use crate::backend_host::{BackendHost, LEASES};
 
 /// Below the folder that snapshots leave out.
 const FOLDER: &str = "/run/conformance/broken";
 
-const RECORDS: &str = "/run/cni/.cni-plugins-rs";
+/// What the plugins record.
+pub const RECORDS: &str = "/run/cni/.cni-plugins-rs";
 
 /// A part that is broken.
 #[derive(Default)]
@@ -33,7 +32,7 @@ pub struct Damage {
 
 impl Damage {
     /// Breaks a part. What a plugin asks of the kernel, and in which order, is learned from the DEL of another container.
-    pub fn to(part: Part, machine: &BackendHost, scout: &ServingContainer) -> Self {
+    pub fn to(part: Part, machine: &BackendHost, scout: &Attachment) -> Self {
         fs::create_dir(FOLDER).expect("create a folder");
         delete_traced(machine, scout);
         match part {
@@ -69,12 +68,12 @@ impl Damage {
                 Self::default()
             }
             Part::FirewalldSilent => {
-                machine.machine().freeze_firewalld();
-                Self::mended_by(|machine| machine.machine().thaw_firewalld())
+                machine.machine.freeze_firewalld(true);
+                Self::mended_by(|machine| machine.machine.freeze_firewalld(false))
             }
             Part::BusSilent => {
-                machine.machine().freeze_bus();
-                Self::mended_by(|machine| machine.machine().thaw_bus())
+                machine.machine.freeze_bus(true);
+                Self::mended_by(|machine| machine.machine.freeze_bus(false))
             }
         }
     }
@@ -138,10 +137,9 @@ impl Damage {
 }
 
 /// Deletes a container, and writes down what each plugin asks of the kernel.
-fn delete_traced(machine: &BackendHost, attached: &ServingContainer) {
+fn delete_traced(machine: &BackendHost, attachment: &Attachment) {
     for plugin in BACKWARD {
-        let call =
-            machine.runtime().invocation(Verb::Del, plugin, &attached.attachment, attached.attachment.result.as_ref());
+        let call = machine.runtime().invocation(Verb::Del, plugin, attachment, attachment.result.as_ref());
         let words = strace(&["-o", &trace(plugin), "-e", "trace=sendto"]).join(" ");
         call.launched_by(&words.split(' ').collect::<Vec<_>>()).run().expect_success();
     }

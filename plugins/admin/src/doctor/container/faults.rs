@@ -158,23 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_command_that_restores_it() {
-        let part = NamedPart { plugin: "portmap".to_owned(), missing: "iptables -t nat -A X".to_owned() };
-        let line = "problem  rules: eth0 in network n1: a rule of portmap is missing: iptables -t nat -A X\n";
-        let cure = "         -> cni-plugins repair --network n1\n";
-        assert_eq!(said(Life::Alive, RepairOutcome::Missing(vec![part])), [format!("{line}{cure}")]);
-    }
-
-    #[test]
     fn what_is_dead_or_unclear_has_a_remedy() {
         let dead = said(Life::Dead, RepairOutcome::Gone(String::new()));
         assert!(dead[0].ends_with("-> cni-plugins gc --remove --network n1\n"), "{dead:?}");
         let unclear = said(Life::Unknown("a gap".to_owned()), RepairOutcome::Skipped(String::new()));
         assert!(unclear[0].contains("it is unclear whether it lives: a gap\n"), "{unclear:?}");
-    }
-
-    #[test]
-    fn an_attachment_that_is_whole_has_no_finding() {
-        assert!(said(Life::Alive, RepairOutcome::Complete).is_empty());
     }
 }

@@ -76,17 +76,6 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_iptables_are_shown_with_their_chains() {
-        let OwnRules { chains, rules } = made(Backend::Iptables);
-        let [chain] = &chains[..] else { panic!("{chains:?}") };
-        let name = chain.strip_prefix("iptables -t nat CNI-").expect("a chain of its own");
-        assert_eq!(rules.len(), 3, "{rules:?}");
-        assert!(rules[0].starts_with("iptables -t nat -A POSTROUTING -s 10.1.2.5/32 "), "{rules:?}");
-        assert!(rules[0].ends_with(&format!("-j CNI-{name}")), "{rules:?}");
-        assert!(rules[2].starts_with(&format!("iptables -t nat -A CNI-{name} ! -d 224.0.0.0/4 ")), "{rules:?}");
-    }
-
-    #[test]
     fn rules_of_nf_tables_are_shown_and_what_all_share_is_not() {
         let OwnRules { chains, rules } = made(Backend::Nftables);
         let [rule] = &rules[..] else { panic!("{rules:?}") };

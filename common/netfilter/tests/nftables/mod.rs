@@ -1,4 +1,0 @@
-//! Changes of nf_tables, on tables in memory.
-
-mod ensure;
-mod remove;

@@ -1,5 +1,0 @@
-//! The macvlan plugin: what only it has. What it shares with vlan and ipvlan is in `on_a_master`.
-
-mod check;
-mod del;
-mod traffic;

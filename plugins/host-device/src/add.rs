@@ -73,23 +73,30 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
     CniResult { interfaces: vec![interface], ..reported }
 }
 
-/// How long the end of the namespace of an earlier ADD is waited for: the kernel ends it in the background, a tool may look into it just
-/// now, or the daemon of `dhcp`, whose socket keeps it for five seconds after an answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// How long the end of the namespace of an earlier ADD is waited for: the kernel ends it in the background, or a tool may look into it
+/// just now.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced.
 fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let Some(loan) = MovedLink::read(at, host)?.filter(|loan| !loan.is(&found.link)) else { return Ok(()) };
     let end = host.records().since_boot()? + PATIENCE;
-    while AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) != Life::Dead)
-        && host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()
-    {
+    while may_be_away(&loan, at, host)? {
         if host.records().since_boot()? > end {
             return Err(FindError::StillAway { name: loan.name, netns: loan.netns }.into());
         }
         host.apply(&Step::Await { ns: Ns::Host, name: at.ifname.clone(), until: Until::Moment })?;
     }
     give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
+}
+
+/// Whether a link may be in its living namespace. Hardware may also be in one that the container has made; any other link is searched
+/// for there when it is given back.
+fn may_be_away(loan: &MovedLink, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(record) = AttachmentRecord::find(at, host) else { return Ok(false) };
+    Ok(host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()
+        && record.life(host) != Life::Dead
+        && (loan.is_hardware() || record.has_interface(host)?))
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.

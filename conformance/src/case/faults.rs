@@ -6,6 +6,7 @@
 
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
@@ -14,8 +15,8 @@ use super::world::World;
 use crate::injection::{SystemCall, calls_of};
 use crate::numbers::Numbers;
 use crate::plugin::{Invocation, Verb};
-use crate::plugins;
 use crate::runtime::{Attachment, Runtime};
+use crate::{Outcome, plugins};
 
 /// One way to disturb a plugin.
 struct Fault {
@@ -50,6 +51,7 @@ pub fn try_some(world: &mut World<'_>) {
     let can_be_added = runtime.add(&mut attachment.clone()).succeeded();
     runtime.del(&attachment).expect_success();
     if !can_be_added {
+        eprintln!("NO FAULTS: after the script of {} the container cannot be added again", world.variant.name());
         return;
     }
     if let Some(firewalld) = &world.firewalld {
@@ -57,15 +59,14 @@ pub fn try_some(world: &mut World<'_>) {
         let hidden = world.runtime(&list).env(firewalld.bus_variable().0, "unix:path=/nowhere");
         world.standing.learn(world.sandbox, &hidden, &attachment);
     }
-    let world = &*world;
+    let (world, must_pass_check) = (&*world, world.must_pass_check(&list));
     let before = world.state();
     for fault in chosen(&runtime, &attachment, count, &world.variant.name()) {
         let what = if fault.is_killed { "killed at".to_owned() } else { format!("{} at", fault.call.error()) };
         let label = format!("{} {}, {what} {}", kind(&runtime, fault.place), fault.verb, fault.call.label());
-        let unchanged = || world.standing.assert_unchanged_since(&before, world.sandbox);
         let done = catch_unwind(AssertUnwindSafe(|| {
-            disturb(&runtime, attachment.clone(), &fault, &unchanged);
-            unchanged();
+            disturb(world, &runtime, attachment.clone(), &fault, must_pass_check);
+            world.standing.assert_unchanged_since(&before, world.sandbox);
         }));
         if let Err(panic) = done {
             let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -139,52 +140,56 @@ fn chosen(runtime: &Runtime<'_>, at: &Attachment, count: usize, name: &str) -> V
     picks.into_iter().filter_map(&mut take).collect()
 }
 
-/// Adds and deletes with a fault. As a runtime does, DEL follows an ADD that has failed, and is repeated if it fails.
-fn disturb(runtime: &Runtime<'_>, mut at: Attachment, fault: &Fault, unchanged: &dyn Fn()) {
-    let mut results: Vec<Value> = Vec::new();
-    for place in 0..runtime.plugins().len() {
+/// Adds and deletes with a fault. An ADD that fails leaves nothing, one that succeeds all the same has made everything, and a DEL that
+/// succeeds has removed everything. As a runtime does, DEL follows an ADD that has failed, and is repeated if it fails.
+fn disturb(world: &World<'_>, runtime: &Runtime<'_>, mut at: Attachment, fault: &Fault, must_pass_check: bool) {
+    let (mut results, last): (Vec<Value>, _) = (Vec::new(), runtime.plugins().len());
+    for place in 0..last {
         let add = call(runtime, Verb::Add, place, &at, results.last());
-        if fault.verb == Verb::Add && fault.place == place {
-            if !strike(fault, &add) {
-                if place == 0 && !fault.is_killed {
-                    unchanged();
-                }
+        if fault.verb != Verb::Add || fault.place != place {
+            results.push(add.run().result());
+            continue;
+        }
+        let before = (!fault.is_killed).then(|| world.state());
+        match strike(fault, &add) {
+            Some(done) => results.push(done.result()),
+            None => {
+                before.iter().for_each(|before| world.standing.assert_unchanged_since(before, world.sandbox));
                 break;
             }
-            // It has recovered, or did not come to the call.
-            continue_from(runtime, &at, place, &mut results);
-        } else {
-            results.push(add.run().result());
         }
     }
-    at.result = results.last().filter(|_| results.len() == runtime.plugins().len()).cloned();
-    if fault.verb == Verb::Del {
-        for place in (fault.place + 1..runtime.plugins().len()).rev() {
-            call(runtime, Verb::Del, place, &at, at.result.as_ref()).run().expect_success();
+    at.result = results.last().filter(|_| results.len() == last).cloned();
+    if fault.verb == Verb::Add && at.result.is_some() && must_pass_check {
+        runtime.check(&at).expect_success();
+    }
+    let del = |place| call(runtime, Verb::Del, place, &at, at.result.as_ref());
+    let del_all = |places: Range<usize>| {
+        for place in places.rev() {
+            del(place).run().expect_success();
         }
-        strike(fault, &call(runtime, Verb::Del, fault.place, &at, at.result.as_ref()));
+    };
+    if fault.verb == Verb::Del {
+        del_all(fault.place + 1..last);
+        if strike(fault, &del(fault.place)).is_some() {
+            return del_all(0..fault.place);
+        }
     }
     for _ in ["once", "again"] {
         runtime.del(&at).expect_success();
     }
 }
 
-/// An ADD that has succeeded is repeated without its fault where its result is needed.
-fn continue_from(runtime: &Runtime<'_>, at: &Attachment, place: usize, results: &mut Vec<Value>) {
-    call(runtime, Verb::Del, place, at, results.last()).run().expect_success();
-    let again = call(runtime, Verb::Add, place, at, results.last()).run().result();
-    results.push(again);
-}
-
-/// Runs a plugin with a fault, and tells whether it has succeeded all the same.
-fn strike(fault: &Fault, invocation: &Invocation) -> bool {
+/// Runs a plugin with a fault, and returns what it says if it has succeeded all the same: it has recovered, or did not come to the call.
+fn strike(fault: &Fault, invocation: &Invocation) -> Option<Outcome> {
     if fault.is_killed {
         fault.call.kill_in(invocation);
-        return false;
+        return None;
     }
     let injected = fault.call.fail_in(invocation);
-    if !injected.outcome.succeeded() {
-        injected.expect_error();
+    if injected.outcome.succeeded() {
+        return Some(injected.outcome);
     }
-    injected.outcome.succeeded()
+    injected.expect_error();
+    None
 }

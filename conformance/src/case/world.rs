@@ -200,6 +200,12 @@ impl<'c> World<'c> {
         self.subject().is_none() && !self.case().off.contains(&what)
     }
 
+    /// Whether CHECK must pass after ADD of a list: it is on, and the list's version has it.
+    pub fn must_pass_check(&self, list: &Value) -> bool {
+        let before_it = ["0.1.0", "0.2.0", "0.3.0", "0.3.1"];
+        self.is_on(Standing::Check) && !before_it.iter().any(|version| list["cniVersion"] == *version)
+    }
+
     /// Whether it matters what containers share.
     pub fn shares(&self) -> bool {
         self.is_on(Standing::Restored) || self.case().has_line("restored")

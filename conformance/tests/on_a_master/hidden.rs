@@ -81,12 +81,13 @@ impl HidingProcess {
         format!("/proc/{}/{below}", self.0.0.id())
     }
 
-    /// The path of its last thread.
-    fn last_thread(&self) -> String {
+    /// The path of its other thread, whose number may be lower.
+    fn other_thread(&self) -> String {
+        let first = self.0.0.id().to_string();
         let threads = fs::read_dir(self.path("task")).expect("list its threads");
-        let threads = threads.map(|thread| thread.expect("a thread").file_name().into_string().expect("a number"));
-        let last = threads.max_by_key(|thread| thread.parse::<u32>().expect("a number")).expect("a thread");
-        self.path(&format!("task/{last}"))
+        let mut threads = threads.map(|thread| thread.expect("a thread").file_name().into_string().expect("a number"));
+        let other = threads.find(|thread| *thread != first).expect("another thread");
+        self.path(&format!("task/{other}"))
     }
 }
 
@@ -116,7 +117,7 @@ fn del_finds_an_interface_wherever_a_container_hides_it() {
             }
             let mounts = File::open(hider.path("ns/mnt"));
             let (network, way) = match kept {
-                NamespaceHolder::Thread => (format!("{}/ns/net", hider.last_thread()), String::new()),
+                NamespaceHolder::Thread => (format!("{}/ns/net", hider.other_thread()), String::new()),
                 NamespaceHolder::Mount | NamespaceHolder::Descriptor => ("$place".to_owned(), {
                     let file = mounts.as_ref().expect("its mount namespace").as_raw_fd();
                     format!("nsenter --mount=/proc/{}/fd/{file} ", process::id())

@@ -73,30 +73,50 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
     CniResult { interfaces: vec![interface], ..reported }
 }
 
-/// How long the end of the namespace of an earlier ADD is waited for: the kernel ends it in the background, or a tool may look into it
-/// just now.
+/// How long an earlier namespace of the container is waited for: the kernel ends it, and gives hardware back, in the background.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced.
 fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let Some(loan) = MovedLink::read(at, host)?.filter(|loan| !loan.is(&found.link)) else { return Ok(()) };
+    // Where the earlier namespace has ended, the record is that of this ADD.
+    let mut earlier = AttachmentRecord::find(at, host);
+    if let Some(record) = &earlier
+        && record.link.is_none()
+        && record.namespace.is_entered(host)?
+    {
+        earlier = None;
+    }
+    host.elsewhere(|host| {
+        await_end(&loan, earlier.as_ref(), at, host)?;
+        give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
+    })
+}
+
+/// Waits until a link is not held by its living namespace, and the kernel has given it back if it does that.
+fn await_end(
+    loan: &MovedLink,
+    earlier: Option<&AttachmentRecord>,
+    at: &Attachment,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
     let end = host.records().since_boot()? + PATIENCE;
-    while may_be_away(&loan, at, host)? {
-        if host.records().since_boot()? > end {
-            return Err(FindError::StillAway { name: loan.name, netns: loan.netns }.into());
+    while host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
+        let is_held = match earlier {
+            Some(record) => record.life(host) != Life::Dead && (loan.is_hardware() || record.has_interface(host)?),
+            None => false,
+        };
+        let is_late = host.records().since_boot()? > end;
+        if is_held && is_late {
+            return Err(FindError::StillAway { name: loan.name.clone(), netns: loan.netns.clone() }.into());
+        }
+        let is_coming = loan.is_hardware() && find::find_lost(&loan.name, host)?.is_none();
+        if is_late || !(is_held || is_coming) {
+            break;
         }
         host.apply(&Step::Await { ns: Ns::Host, name: at.ifname.clone(), until: Until::Moment })?;
     }
-    give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
-}
-
-/// Whether a link may be in its living namespace. Hardware may also be in one that the container has made; any other link is searched
-/// for there when it is given back.
-fn may_be_away(loan: &MovedLink, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(record) = AttachmentRecord::find(at, host) else { return Ok(false) };
-    Ok(host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()
-        && record.life(host) != Life::Dead
-        && (loan.is_hardware() || record.has_interface(host)?))
+    Ok(())
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.

@@ -14,8 +14,9 @@ use cni_kernel::conntrack::Conntrack;
 use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_kernel::sysctl;
 
-/// To delete by filters, the kernel looks at every connection once for each filter; to list them, it locks every bucket of its table. So many
-/// looks take about as long as the buckets.
+/// To delete by a filter, the kernel goes through its table and looks at every connection; to list them, it locks every bucket of the
+/// table, once for all filters. So many filters, and looks at connections, take about as long.
+const FEW_FILTERS: usize = 128;
 const FEW_LOOKS: u64 = 40_000;
 
 impl LinuxHost {
@@ -66,7 +67,9 @@ fn delete_unseen(
 ) -> Result<bool, Error> {
     let looks = |filters: usize| u64::try_from(filters).ok()?.checked_mul(count?);
     match stale.filters(|| socket.local_networks(stale.family()))? {
-        Some(filters) if looks(filters.len()).is_some_and(|looks| looks <= FEW_LOOKS) => {
+        Some(filters)
+            if filters.len() <= FEW_FILTERS && looks(filters.len()).is_some_and(|looks| looks <= FEW_LOOKS) =>
+        {
             Ok(conntrack.delete_all(&filters)?)
         }
         Some(_) | None => Ok(false),

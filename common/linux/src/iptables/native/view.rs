@@ -97,8 +97,9 @@ impl ChainView {
 
     /// Takes note of the batch, which was carried out, and gave these handles to the rules that it added.
     pub(super) fn committed(&self, connection: &mut NftConnection, made: impl Fn(usize) -> Option<u64>) {
-        let Some(handles) = connection.handles_without_index() else { return };
+        let handles = connection.handles();
         self.deleted.iter().for_each(|(_, rule)| handles.forget(&self.id, &text(rule)));
+        let Some(handles) = connection.handles_without_index() else { return };
         for (change, rule) in &self.added {
             made(*change).into_iter().for_each(|handle| handles.keep(&self.id, &text(rule), handle));
         }

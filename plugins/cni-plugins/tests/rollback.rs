@@ -157,11 +157,17 @@ fn fail_at_every_step(plugin: &dyn Plugin, others: fn(), config: &str) -> usize 
     unreachable!("the numbers do not end")
 }
 
-/// What is new, but for link-local addresses, which the kernel gives. It takes a moment to notice that a link which is up again has a
+/// What is new (+) or missing (-), but for link-local addresses, which the kernel gives. It takes a moment to notice that a link which is up again has a
 /// carrier; what was forgotten does not go by itself.
 fn left_since(before: &[String], sandbox: &Sandbox) -> Vec<String> {
-    let is_new = |line: &String| !before.contains(line) && !line.contains("inet6 fe80:");
-    let observe = || sandbox.state().into_iter().filter(is_new).collect::<Vec<_>>();
+    let only_in = |mark: &str, one: &[String], other: &[String]| -> Vec<String> {
+        let lines = one.iter().filter(|line| !other.contains(line) && !line.contains("inet6 fe80:"));
+        lines.map(|line| format!("{mark} {line}")).collect()
+    };
+    let observe = || {
+        let now = sandbox.state();
+        [only_in("+", &now, before), only_in("-", before, &now)].concat()
+    };
     let mut left = observe();
     for _ in 0..20 {
         if left.is_empty() {

@@ -75,7 +75,8 @@ fn the_rules_of_many_come_back_in_their_order() {
 }
 
 /// For each change of a table the kernel checks all of it. So containers are repaired together, with one change of each table of each
-/// family. One by one they would take three changes each. Who does not listen does not end the work.
+/// family; on a busy machine it gives its locks back in between, so it takes them some times. One by one they would take three changes
+/// each. Who does not listen does not end the work.
 #[test]
 fn forty_containers_are_repaired_in_few_changes() {
     let sandbox = Backend::Nft.sandbox();
@@ -90,7 +91,7 @@ fn forty_containers_are_repaired_in_few_changes() {
     shell(&sandbox, &traced);
     let trace = fs::read_to_string("/run/trace").expect("a trace");
     let changes = trace.lines().filter(|line| line.contains("NFNL_MSG_BATCH_BEGIN")).count();
-    assert_eq!(changes, 4, "{trace}");
+    assert!([4, 8, 12, 16].contains(&changes), "{changes} changes");
     assert_eq!(all_rules(&sandbox), before);
     guests.iter().for_each(RepairedContainer::check);
 

@@ -185,7 +185,7 @@ fn boot(scratch: &Path, library: &Path) -> String {
     let missing = Feature::ALL.into_iter().filter(|feature| !feature.is_here()).map(|feature| format!("{feature:?}"));
     kernel.arg(missing.collect::<Vec<_>>().join(","));
     kernel.arg(arguments().join(","));
-    kernel.args(env::var("CNI_CASE_FAULTS"));
+    kernel.arg(env::var("CNI_CASE_FAULTS").unwrap_or_else(|_| "0".to_owned()));
     kernel.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scratch).env("LD_PRELOAD", library);
     let finished = child::run(kernel, b"", Limit::Kill(BOOT_DEADLINE));
     let end = finished.code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));

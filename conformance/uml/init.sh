@@ -2,9 +2,8 @@
 # The first process of the User-Mode-Linux kernel that src/uml.rs boots over the host's files, read-only.
 # Runs a test binary and switches the machine off.
 #
-#   init.sh PLUGINS TESTS FEATURES WORDS [FAULTS]    the folder with the plugins under test, the test binary, what it is to test, and
-#                                           its arguments; both have commas between them. FAULTS is CNI_CASE_FAULTS. Others are the
-#                                           kernel's own
+#   init.sh PLUGINS TESTS FEATURES WORDS FAULTS    the folder with the plugins under test, the test binary, what it is to test, and its
+#                                           arguments; both have commas between them. FAULTS is CNI_CASE_FAULTS. Others are the kernel's own
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -18,9 +17,8 @@ chmod 0755 /run/kernel/modprobe
 echo /run/kernel/modprobe >/proc/sys/kernel/modprobe
 /run/kernel/modprobe ipv6
 
-[ -z "${5:-}" ] || export CNI_CASE_FAULTS="$5"
 IFS=,
 # shellcheck disable=SC2086
-CNI_UML=$3 CNI_BIN_DIR=$1 "$2" $4
+CNI_UML=$3 CNI_BIN_DIR=$1 CNI_CASE_FAULTS=$5 "$2" $4
 echo o >/proc/sysrq-trigger
 sleep 60

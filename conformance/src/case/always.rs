@@ -21,6 +21,9 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// Links that are still there after this time stay, such as a gateway into a VLAN.
 const SETTLED: Duration = Duration::from_secs(1);
 
+/// Folders of files that plugins remember things in.
+const MEMORY: &str = "/.cni-plugins-rs";
+
 /// The container that is added and deleted first.
 const FIRST: &str = "first-of-its-kind";
 
@@ -52,7 +55,7 @@ pub struct View {
 
 fn lines(sandbox: &Sandbox, view: View) -> Vec<String> {
     let mut lines = State::of_host(sandbox).lasting();
-    lines.retain(|line| view.memory || !line.contains("/.cni-plugins-rs"));
+    lines.retain(|line| view.memory || !line.contains(MEMORY));
     lines
 }
 
@@ -133,6 +136,18 @@ impl Standing {
     #[track_caller]
     pub fn assert_unchanged_since(&self, before: &[String], sandbox: &Sandbox) {
         self.await_nothing(|| differences(before, &self.now(sandbox)));
+    }
+
+    /// The same, but for files that plugins can do without.
+    ///
+    /// # Panics
+    /// Otherwise, with the differences.
+    #[track_caller]
+    pub fn assert_all_but_memory_unchanged_since(&self, before: &[String], sandbox: &Sandbox) {
+        self.await_nothing(|| {
+            let found = differences(before, &self.now(sandbox)).into_iter();
+            found.filter(|line| !line.contains(MEMORY)).collect()
+        });
     }
 
     /// Waits until there are no differences but what is shared: the kernel deletes links after their namespace has ended.

@@ -44,6 +44,14 @@ fn firewalld_that_does_not_serve_this_user_counts_as_not_running() {
 }
 
 #[test]
+fn a_source_that_is_not_there_or_elsewhere_counts_as_removed() {
+    for text in ["UNKNOWN_SOURCE: '10.88.0.5/32' not in any zone", "ZONE_CONFLICT: 'x' bound to y", "INVALID_ZONE: x"] {
+        let (removed, _) = asking(FakeReply::Fail(EXCEPTION, text), |bus| bus.remove_source(&trusted(), address()));
+        removed.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
 fn a_source_that_gets_no_answer_is_rolled_back_in_the_end() {
     let (added, heard) = asking(FakeReply::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
     let error = added.expect_err("no answer");

@@ -25,7 +25,7 @@ use crate::result_cache::CacheFile;
 
 /// So many attachments are locked together, and their rules put back in one change of each table. ADD, DEL and GC may have to wait for
 /// the last of them.
-pub const MOST: usize = 1536;
+pub const MOST: usize = 512;
 
 /// Once locks are as old as this, no more are taken before all are given back. Others wait for ten seconds.
 const LOCKED_FOR: Duration = Duration::from_secs(2);

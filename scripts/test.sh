@@ -7,6 +7,7 @@
 #   scripts/test.sh               all of it
 #   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, examples, pages, crates, import cycles, the cases of Nomad's network
 #   scripts/test.sh --differences runs with the reference's plugins the cases that say what these do otherwise: each must fail; some minutes
+#   scripts/test.sh --faults [PLUGIN...]  lets each system call of ADD and DEL fail in two cases of each plugin, and kills them there; hours
 #   scripts/test.sh --oldest-rust     whether the oldest supported Rust compiles everything; needs rustup
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
 set -euo pipefail
@@ -49,6 +50,28 @@ check_differences() {
     install_tools
     say "differences to ${CNI_REFERENCE_DIR:=/usr/lib/cni}"
     cargo run --quiet --locked --bin cni-conformance -- run --differences --plugins "$CNI_REFERENCE_DIR"
+}
+
+# check_faults PLUGIN...: disturbs each system call in two cases of these plugins, by default of all.
+check_faults() {
+    need_root "cases"
+    install_tools
+    local binary plugin name names
+    export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0 CNI_CASE_FAULTS=all CNI_BIN_DIR=$TARGET/cni-bin
+    binary=$(build_static)
+    install_plugins "$binary" "$CNI_BIN_DIR"
+    [ $# -gt 0 ] || set -- bandwidth bridge consul-cni dummy firewall flannel host-device host-local ipvlan loopback macvlan portmap ptp \
+        route-override sbr static tap tc-redirect-tap tuning vlan vrf
+    for plugin; do
+        names=()
+        for name in example check life keys dns again; do [ ! -e "conformance/cases/$plugin/$name.case" ] || names+=("$plugin/$name"); done
+        [ ${#names[@]} -gt 0 ] || die "there are no cases of $plugin"
+        for name in "${names[@]:0:2}"; do
+            say "every fault of $name"
+            cargo test --quiet --package cni-conformance --locked --test cases -- "$name"
+        done
+    done
+    say "no fault has left anything"
 }
 
 quick() {
@@ -247,9 +270,10 @@ whole() {
 
 cd "$TOP"
 case "${1:-}" in
--h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" ;;
+-h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" ;;
 --quick) quick ;;
 --differences) check_differences ;;
+--faults) check_faults "${@:2}" ;;
 --oldest-rust) check_oldest_rust ;;
 '') whole ;;
 *) die "unknown argument: $1" ;;

@@ -56,6 +56,11 @@ pub(crate) fn say(text: impl FnOnce() -> String) {
     }
 }
 
+/// Whether what is said is kept.
+pub(crate) fn is_kept() -> bool {
+    kept().is_some()
+}
+
 /// Returns what was said so far, line by line of the script.
 pub fn said() -> Vec<String> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -11,6 +11,7 @@ use super::world::{Said, World};
 use super::{beside, known};
 use crate::state::differences;
 use crate::traffic::{Echo, Transport, ask_by, ping};
+use crate::transcript;
 
 /// How long an answer may take that must come, and how long one is waited for that must not come.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -100,7 +101,8 @@ pub fn nft(world: &mut World<'_>, options: &[&str]) {
 /// Keeps lines as what was said, those with a text if there is one, and compares them with a file if there is one.
 fn show<'l>(world: &mut World<'_>, lines: impl Iterator<Item = &'l str>, options: &[&str]) {
     let file = options.last().filter(|name| world.case().file(name).is_some());
-    assert!(file.is_some() || world.is_asked, "nothing is compared: name a file of the case, or let stdout follow");
+    let is_compared = file.is_some() || world.is_asked || transcript::is_kept();
+    assert!(is_compared, "nothing is compared: name a file of the case, or let stdout follow");
     let part = options.first().filter(|part| Some(part) != file.as_ref());
     let kept = lines.filter(|line| part.is_none_or(|part| line.contains(part)));
     let stdout: String = kept.map(|line| format!("{line}\n")).collect();

@@ -138,6 +138,11 @@ impl Standing {
         self.await_nothing(|| differences(before, &self.now(sandbox)));
     }
 
+    /// Whether files that plugins can do without are looked at.
+    pub const fn has_memory(&self) -> bool {
+        self.view.memory
+    }
+
     /// The same, but for files that plugins can do without.
     ///
     /// # Panics

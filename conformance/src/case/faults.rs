@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
+use super::format::Standing;
 use super::world::World;
 use crate::injection::{SystemCall, calls_of};
 use crate::numbers::Numbers;
@@ -66,12 +67,12 @@ pub fn try_some(world: &mut World<'_>) {
     }
     let world = &*world;
     let before = world.state();
-    for fault in chosen(&runtime, &attachment, count, &world.variant.name()) {
+    let faults = chosen(&runtime, &attachment, count, &world.variant.name()).into_iter();
+    for fault in faults.filter(|fault| !fault.is_killed || world.is_on(Standing::Killed)) {
         let what = if fault.is_killed { "killed at".to_owned() } else { format!("{} at", fault.call.error()) };
         let label = format!("{} {}, {what} {}", kind(&runtime, fault.place), fault.verb, fault.call.label());
         let done = catch_unwind(AssertUnwindSafe(|| {
             disturb(world, &before, (&runtime, attachment.clone()), &fault, must_pass_check);
-            world.standing.assert_unchanged_since(&before, world.sandbox);
         }));
         if let Err(panic) = done {
             let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -146,51 +147,52 @@ fn chosen(runtime: &Runtime<'_>, at: &Attachment, count: usize, name: &str) -> V
 }
 
 /// Adds and deletes with a fault. An ADD that fails leaves nothing, one that succeeds all the same has made everything, and a DEL that
-/// succeeds has removed everything. As a runtime does, DEL follows an ADD that has failed, and is repeated if it fails.
+/// succeeds has removed everything: there the DELs of the other plugins must do. As a runtime does, DEL follows an ADD that has failed, and is
+/// repeated if it fails.
 fn disturb(
     world: &World<'_>,
-    before: &Vec<String>,
+    before: &[String],
     (runtime, mut at): (&Runtime<'_>, Attachment),
     fault: &Fault,
     must_pass_check: bool,
 ) {
-    let unchanged_since =
-        |before: &Vec<String>| world.standing.assert_all_but_memory_unchanged_since(before, world.sandbox);
     let (mut results, last): (Vec<Value>, _) = (Vec::new(), runtime.plugins().len());
+    let (mut has_failed, mut is_settled) = (false, false);
     for place in 0..last {
         let add = call(runtime, Verb::Add, place, &at, results.last());
         if fault.verb != Verb::Add || fault.place != place {
             results.push(add.run().result());
-            continue;
-        }
-        let before_add = (!fault.is_killed).then(|| world.state());
-        match strike(fault, &add) {
-            Some(done) => results.push(done.result()),
-            None => {
-                before_add.iter().for_each(&unchanged_since);
-                break;
-            }
+        } else if let Some(done) = strike(fault, &add) {
+            results.push(done.result());
+        } else {
+            has_failed = true;
+            break;
         }
     }
     at.result = results.last().filter(|_| results.len() == last).cloned();
-    if fault.verb == Verb::Add && at.result.is_some() && must_pass_check {
-        runtime.check(&at).expect_success();
-    }
-    let del = |place| call(runtime, Verb::Del, place, &at, at.result.as_ref());
     let del_all = |places: Range<usize>| {
         for place in places.rev() {
-            del(place).run().expect_success();
+            call(runtime, Verb::Del, place, &at, at.result.as_ref()).run().expect_success();
         }
     };
     if fault.verb == Verb::Del {
         del_all(fault.place + 1..last);
-        if strike(fault, &del(fault.place)).is_some() && !SETTLES_LATER.contains(&kind(runtime, fault.place)) {
-            del_all(0..fault.place);
-            unchanged_since(before);
-        }
+        let del = call(runtime, Verb::Del, fault.place, &at, at.result.as_ref());
+        is_settled = strike(fault, &del).is_some() && !SETTLES_LATER.contains(&kind(runtime, fault.place));
+    } else if has_failed {
+        is_settled = !fault.is_killed;
+    } else if must_pass_check {
+        runtime.check(&at).expect_success();
+    }
+    if is_settled {
+        del_all(0..fault.place);
+        world.standing.assert_all_but_memory_unchanged_since(before, world.sandbox);
     }
     for _ in ["once", "again"] {
         runtime.del(&at).expect_success();
+    }
+    if !is_settled || world.standing.has_memory() {
+        world.standing.assert_unchanged_since(before, world.sandbox);
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Standing {
     Check,
     /// DEL, called twice, leaves nothing of the containers.
     Restored,
+    /// DEL leaves nothing of a plugin that was killed.
+    Killed,
 }
 
 /// A script with its files.
@@ -298,7 +300,8 @@ fn standing(text: &str) -> Result<Standing, String> {
     match text.split_once(": ") {
         Some(("check", _)) => Ok(Standing::Check),
         Some(("restored", _)) => Ok(Standing::Restored),
-        Some(_) | None => Err(format!("{text:?}: write \"check: WHY\" or \"restored: WHY\"")),
+        Some(("killed", _)) => Ok(Standing::Killed),
+        Some(_) | None => Err(format!("{text:?}: write \"check: WHY\", \"restored: WHY\" or \"killed: WHY\"")),
     }
 }
 
@@ -327,7 +330,10 @@ mod tests {
                 "# Holds.\n# need: vlan\nadd web\n",
                 "line 2: unknown heading \"need\": conformance/cases/README.md has all",
             ),
-            ("# Holds.\n# off: all\nadd web\n", "line 2: \"all\": write \"check: WHY\" or \"restored: WHY\""),
+            (
+                "# Holds.\n# off: all\nadd web\n",
+                "line 2: \"all\": write \"check: WHY\", \"restored: WHY\" or \"killed: WHY\"",
+            ),
         ];
         for (page, text) in rows {
             assert_eq!(Case::parse("x", page).expect_err(page).to_string(), text);

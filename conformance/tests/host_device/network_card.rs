@@ -97,6 +97,24 @@ fn a_card_whose_namespace_ended_gets_its_name_back() {
     });
 }
 
+/// The kernel may not have given it back yet.
+#[test]
+fn a_card_goes_back_when_its_container_is_added_again_with_another_device() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let mut host = CardHost::new(json!({"device": "eth0"}));
+        host.first(&["ip", "link", "add", "spare", "type", "dummy"]);
+        host.add("id1").0.remove();
+        host.list["plugins"][0]["device"] = json!("spare");
+        let container = host.sandbox.container("again");
+        let attachment = Attachment::new("id1", &container).ifname("net1");
+        host.call(Verb::Add, &attachment).run().expect_success();
+        host.card_is_as_before();
+        assert!(container.sh("ip link show dev net1").contains("alias spare"));
+        host.del(&attachment);
+        host.first(&["ip", "link", "del", "spare"]);
+    });
+}
+
 /// As tuning does, whose DEL cannot restore them once the namespace has ended.
 #[test]
 fn a_card_gets_the_address_and_the_mtu_back_that_the_container_has_changed() {

@@ -145,7 +145,7 @@ show_runtimes() {
 }
 
 # beside NAME COMMAND...: runs a command in the background, in its own process group, which ends with this script. Its output goes to
-# a log.
+# a log, and its status to a file: the shell forgets that of a process whose number another one has got since.
 declare -A BESIDE=()
 end_beside() {
     local group
@@ -155,19 +155,22 @@ trap end_beside EXIT
 beside() {
     local name=$1
     shift
+    rm -f "$TARGET/$name.status"
     set -m
-    "$@" </dev/null >"$TARGET/$name.log" 2>&1 &
+    (
+        trap 'echo $? >"$TARGET/$name.status"' EXIT
+        "$@"
+    ) </dev/null >"$TARGET/$name.log" 2>&1 &
     BESIDE[$name]=$!
     set +m
 }
 
 # await NAME: waits for a background command, prints its log, and returns its status.
 await() {
-    local status=0
-    wait "${BESIDE[$1]}" || status=$?
+    wait "${BESIDE[$1]}" 2>/dev/null || true
     unset "BESIDE[$1]"
     cat "$TARGET/$1.log"
-    return $status
+    return "$(cat "$TARGET/$1.status" || echo 1)"
 }
 
 # run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other, each in the folder of its crate, with so

@@ -1,9 +1,9 @@
 //! Both back ends together: which of them a machine has, and which one is used.
 
 use crate::error::NetfilterError;
-use crate::iptables::{Iptables, IptablesError, IptablesTable};
-use crate::nftables::{Nftables, NftablesError};
-use cni_core::error::{Code, Failure};
+use crate::iptables::{Iptables, IptablesTable};
+use crate::nftables::Nftables;
+use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -43,12 +43,17 @@ impl Backend {
         netfilter: &mut dyn Netfilter,
         family: Family,
         table: IptablesTable,
-    ) -> Result<(), BackendUnavailable> {
-        match self {
-            Self::Iptables => verify_iptables(netfilter.iptables(), family, table)
-                .map_err(|source| BackendUnavailable::Iptables { family, table, source }),
-            Self::Nftables => netfilter.nftables().generation().map(|_| ()).map_err(BackendUnavailable::Nftables),
-        }
+    ) -> Result<(), Error> {
+        let (what, found) = match self {
+            Self::Iptables => {
+                let what = format!("table {table} of {}", family.iptables());
+                (what, verify_iptables(netfilter.iptables(), family, table))
+            }
+            Self::Nftables => ("nf_tables".to_owned(), netfilter.nftables().generation().map(|_| ())),
+        };
+        let unavailable =
+            |error| Error::stated(Code::NotAvailable, format!("{what} is not available"), Error::from(error).in_full());
+        found.map_err(unavailable)
     }
 
     /// The other one.
@@ -62,56 +67,24 @@ impl Backend {
 }
 
 /// Rules may be read without the programs, but not added.
-fn verify_iptables(iptables: &mut dyn Iptables, family: Family, table: IptablesTable) -> Result<(), IptablesError> {
+fn verify_iptables(iptables: &mut dyn Iptables, family: Family, table: IptablesTable) -> Result<(), NetfilterError> {
     iptables.list(family, table, &ChainName::fixed("OUTPUT"))?;
     iptables.absence(family, table).map_or(Ok(()), Err)
-}
-
-/// Why the packet filter cannot be used; STATUS reports it.
-#[derive(Debug, thiserror::Error)]
-pub enum BackendUnavailable {
-    /// A table of iptables cannot be read.
-    #[error("table {table} of {} is not available", family.iptables())]
-    Iptables {
-        family: Family,
-        table: IptablesTable,
-        #[source]
-        source: IptablesError,
-    },
-    /// The kernel has no nf_tables, or does not let us use them.
-    #[error("nf_tables is not available")]
-    Nftables(#[source] NftablesError),
-}
-
-impl Failure for BackendUnavailable {
-    fn code(&self) -> Code {
-        match self {
-            Self::Iptables { .. } | Self::Nftables(_) => Code::NotAvailable,
-        }
-    }
-
-    fn details(&self) -> String {
-        let causes = match self {
-            Self::Iptables { family: _, table: _, source } => [source.to_string(), source.details()],
-            Self::Nftables(source) => [source.to_string(), source.details()],
-        };
-        causes.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
-    }
 }
 
 /// The outcome of a search or a change in a back end; `None` if the back end is absent. Only this function knows that
 /// an absent back end holds no rules of the plugins: without the iptables programs of a family, or its tables in the kernel, there are
 /// no rules of that family, and without usable nf_tables there are no tables in them.
-pub fn unless_absent<T, E: Into<NetfilterError>>(done: Result<T, E>) -> Result<Option<T>, NetfilterError> {
+pub fn unless_absent<T>(done: Result<T, NetfilterError>) -> Result<Option<T>, NetfilterError> {
     unless_absent_logged(log::Level::Info, done)
 }
 
 /// The same, with a level for the line that says so.
-pub(crate) fn unless_absent_logged<T, E: Into<NetfilterError>>(
+pub(crate) fn unless_absent_logged<T>(
     level: log::Level,
-    done: Result<T, E>,
+    done: Result<T, NetfilterError>,
 ) -> Result<Option<T>, NetfilterError> {
-    match done.map_err(Into::into) {
+    match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.is_absence() => {
             log::log!(level, "treating rules as gone: {error}: {}", error.details());

@@ -17,8 +17,8 @@ mod proto;
 mod ruleset;
 mod undo;
 
-pub use backend::{Backend, BackendUnavailable, Netfilter, unless_absent};
-pub use error::NetfilterError;
+pub use backend::{Backend, Netfilter, unless_absent};
+pub use error::{NetfilterError, NetfilterErrorKind};
 pub use phrases::without_swallowed_phrases;
 pub use position::RulePosition;
 pub use proto::Proto;

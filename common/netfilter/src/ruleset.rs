@@ -110,8 +110,8 @@ impl RuleUndo {
     /// Restores what was replaced, and removes what was added. Absence of that is success.
     pub fn carry_out(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
         match self {
-            Self::Iptables(undo) => Ok(iptables::undo(netfilter.iptables(), undo)?),
-            Self::Nftables(undo) => Ok(nftables::undo(netfilter.nftables(), undo)?),
+            Self::Iptables(undo) => iptables::undo(netfilter.iptables(), undo),
+            Self::Nftables(undo) => nftables::undo(netfilter.nftables(), undo),
         }
     }
 }
@@ -154,11 +154,9 @@ impl RuleRemoval {
         let (level, done) = match &self.rules {
             UnwantedRules::Iptables(unwanted) => {
                 let level = if unwanted.rules.is_empty() { Level::Info } else { Level::Warn };
-                (level, iptables::remove(netfilter.iptables(), unwanted).map_err(NetfilterError::from))
+                (level, iptables::remove(netfilter.iptables(), unwanted))
             }
-            UnwantedRules::Nftables(unwanted) => {
-                (Level::Info, nftables::remove(netfilter.nftables(), unwanted).map_err(NetfilterError::from))
-            }
+            UnwantedRules::Nftables(unwanted) => (Level::Info, nftables::remove(netfilter.nftables(), unwanted)),
         };
         match self.presence {
             RulesPresence::Known => done,

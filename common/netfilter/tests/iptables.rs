@@ -2,19 +2,20 @@
 
 use std::collections::VecDeque;
 
+use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, ChainRules, ExistingChain, Iptables, IptablesError, IptablesRemoval, IptablesRule,
-    IptablesRuleset, IptablesTable, JumpRemoval, Match, OwnedChain, OwnedChainRef, RulePlacement, SharedRule,
-    SkeletonLock, ensure, missing, remove, undo,
+    Batch, ChainRules, ExistingChain, Iptables, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable,
+    JumpRemoval, Match, OwnedChain, OwnedChainRef, RulePlacement, SharedRule, SkeletonLock, ensure, missing, remove,
+    undo,
 };
+use cni_netfilter::{NetfilterError, NetfilterErrorKind, RulePosition};
 
 /// The rule that leads to the container's chain.
 const ENTRY: &str = "-A D -s 10.0.0.1/32 -j O";
 
-/// A table that does not change, with answers to batches: `r` for a refusal, `f` for a failure. All others succeed.
+/// A table that does not change, with answers to batches: `r` for a refusal, `f` for a failure, `u` for a lost answer. All others succeed.
 struct GivenTable {
     lines: Vec<String>,
     answers: VecDeque<char>,
@@ -31,7 +32,7 @@ impl GivenTable {
 }
 
 impl Iptables for GivenTable {
-    fn list(&mut self, _: Family, _: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
+    fn list(&mut self, _: Family, _: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError> {
         self.lists += 1;
         let rules = self.lines.iter().filter_map(|line| IptablesRule::parse(line));
         let rules: Vec<IptablesRule> = rules.filter(|rule| rule.chain == *chain).map(|rule| rule.canonical()).collect();
@@ -40,25 +41,26 @@ impl Iptables for GivenTable {
         Ok(is_there.then_some(rules))
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
         let text = batch.text().expect("text");
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('*') && *line != "COMMIT").collect();
         self.batches.push(lines.join("; "));
         match self.answers.pop_front() {
-            Some('r') => Err(BatchError::Refused(BatchRefusal { program: "given".to_owned(), text: String::new() })),
-            Some('f') => {
-                let (program, status) = ("given".to_owned(), "told to".to_owned());
-                Err(BatchError::Failed(IptablesError::Failed { program, status, text: String::new() }))
+            Some('r') => Err(NetfilterError::refused(batch.family, batch.table, "given", "")),
+            Some('f') => Err(NetfilterError::program(NetfilterErrorKind::Failed, "given", "told to", "")),
+            Some('u') => {
+                let text = "the answer was lost".to_owned();
+                Err(NetfilterError::new(NetfilterErrorKind::Unanswered, Code::Kernel, text, ""))
             }
             _ => Ok(()),
         }
     }
 
-    fn absence(&mut self, _: Family, _: IptablesTable) -> Option<IptablesError> {
+    fn absence(&mut self, _: Family, _: IptablesTable) -> Option<NetfilterError> {
         None
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         self.locks += 1;
         Ok(SkeletonLock::new((), false))
     }

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::Failure;
+use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
-use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     BaseChainType, ChainContent, ChainId, Equality, ExistingRules, Expression, Generation, Hook, ListedRule, NftChain,
-    NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, NftablesError, OwnedRules, PacketEnd,
-    RuleSelection, RuleTag, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError,
-    UnwantedNftRules, Verdict, WantedChain, WantedRules, ensure, remove,
+    NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, OwnedRules, PacketEnd, RuleSelection,
+    RuleTag, Set, SetElements, SetId, TableFamily, TableId, Transaction, UnwantedNftRules, Verdict, WantedChain,
+    WantedRules, ensure, remove,
 };
+use cni_netfilter::{NetfilterError, NetfilterErrorKind, RulePosition};
 
 /// Tables that do not change, with answers to transactions: `r` for a refusal, `f` for a failure. All others succeed.
 /// Handles are the numbers of the rules in their chains.
@@ -45,7 +45,7 @@ impl GivenTables {
 }
 
 impl Nftables for GivenTables {
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
         let listed = |(at, rule): (usize, &NftRule)| ListedRule {
             handle: at as u64 + 1,
             comment: rule.comment.as_ref().map(ToString::to_string),
@@ -55,28 +55,29 @@ impl Nftables for GivenTables {
         Ok(found.map(|(_, rules)| rules.iter().enumerate().map(listed).collect()))
     }
 
-    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
         let wanted = WantedRules::new(meant);
         let found = self.list(chain)?;
         Ok(found.map(|rules| rules.into_iter().filter(|rule| wanted.hold(chain.table.family, rule)).collect()))
     }
 
-    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
+    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError> {
         let among = |held: &Vec<IpAddr>| elements.addresses.iter().copied().filter(|ip| held.contains(ip)).collect();
         Ok(self.held.as_ref().map(among))
     }
 
-    fn generation(&mut self) -> Result<Generation, NftablesError> {
+    fn generation(&mut self) -> Result<Generation, NetfilterError> {
         Ok(Generation(7))
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), NetfilterError> {
         self.bound.push(transaction.since.is_some());
         self.scripts.push(short(&transaction.script().expect("a script")));
-        let error = || NftablesError::Kernel { operation: "do as it was told to".to_owned(), source: "told".into() };
+        let error =
+            |kind| Err(NetfilterError::new(kind, Code::Kernel, "failed to do as it was told to".to_owned(), "told"));
         match self.answers.as_bytes().get(self.scripts.len() - 1) {
-            Some(b'r') => Err(TransactionError::Refused(error())),
-            Some(b'f') => Err(TransactionError::Failed(error())),
+            Some(b'r') => error(NetfilterErrorKind::Refused),
+            Some(b'f') => error(NetfilterErrorKind::Other),
             _ => Ok(()),
         }
     }

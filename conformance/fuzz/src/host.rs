@@ -18,12 +18,10 @@ use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
-use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::{Firewalld, Zone};
-use cni_netfilter::iptables::{Batch, BatchError, ChainRules, Iptables, IptablesError, IptablesTable, SkeletonLock};
-use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, Nftables, NftablesError, SetElements, Transaction, TransactionError,
-};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SkeletonLock};
+use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
+use cni_netfilter::{Netfilter, NetfilterError};
 use cni_plugin::devices::Devices;
 use cni_plugin::files::Files;
 use cni_plugin::host::{Host, LinkQuery};
@@ -140,23 +138,23 @@ impl Netfilter for FuzzHost {
 }
 
 impl Iptables for FuzzHost {
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         Ok(SkeletonLock::new((), false))
     }
 
     answers! {
-        fn list(Family, IptablesTable, &ChainName) -> Result<ChainRules, IptablesError> { Ok(None) }
-        fn commit(&Batch) -> Result<(), BatchError> { Ok(()) }
-        fn absence(Family, IptablesTable) -> Option<IptablesError> { None }
+        fn list(Family, IptablesTable, &ChainName) -> Result<ChainRules, NetfilterError> { Ok(None) }
+        fn commit(&Batch) -> Result<(), NetfilterError> { Ok(()) }
+        fn absence(Family, IptablesTable) -> Option<NetfilterError> { None }
     }
 }
 
 impl Nftables for FuzzHost {
     answers! {
-        fn list(&ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> { Ok(None) }
-        fn held(&SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> { Ok(None) }
-        fn generation() -> Result<Generation, NftablesError> { Ok(Generation(1)) }
-        fn commit(&Transaction) -> Result<(), TransactionError> { Ok(()) }
+        fn list(&ChainId) -> Result<Option<Vec<ListedRule>>, NetfilterError> { Ok(None) }
+        fn held(&SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError> { Ok(None) }
+        fn generation() -> Result<Generation, NetfilterError> { Ok(Generation(1)) }
+        fn commit(&Transaction) -> Result<(), NetfilterError> { Ok(()) }
     }
 }
 

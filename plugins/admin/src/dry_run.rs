@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use cni_core::error::Error;
+use cni_core::error::{Code, Error};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_core::request::{Command, Request};
@@ -11,14 +11,10 @@ use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
-use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, ChainRules, Iptables, IptablesError, IptablesTable, SkeletonLock,
-};
-use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, Nftables, NftablesError, SetElements, Transaction, TransactionError,
-};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SkeletonLock};
+use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
+use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 use cni_plugin::devices::Devices;
 use cni_plugin::files::Files;
 use cni_plugin::host::{Host, LinkQuery};
@@ -138,9 +134,8 @@ impl Host for DryRun<'_> {
     }
 }
 
-fn refusal(text: &str) -> BatchRefusal {
-    BatchRefusal { program: "a host without rules".to_owned(), text: text.to_owned() }
-}
+/// What does the work of a program, in its errors.
+const PROGRAM: &str = "a host without rules";
 
 impl Netfilter for NoRules {
     fn iptables(&mut self) -> &mut dyn Iptables {
@@ -158,42 +153,42 @@ impl Iptables for NoRules {
         _family: Family,
         _table: IptablesTable,
         _chain: &ChainName,
-    ) -> Result<ChainRules, IptablesError> {
+    ) -> Result<ChainRules, NetfilterError> {
         Ok(None)
     }
 
     /// No condition holds, and nothing is changed.
-    fn commit(&mut self, _batch: &Batch) -> Result<(), BatchError> {
-        Err(BatchError::Refused(refusal("there is no such rule")))
+    fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
+        Err(NetfilterError::refused(batch.family, batch.table, PROGRAM, "there is no such rule"))
     }
 
-    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<NetfilterError> {
         let is_absent = self.absent.contains(&(family, table));
-        is_absent.then(|| IptablesError::NoTable { family, table, refusal: refusal("there is no such table") })
+        is_absent.then(|| NetfilterError::no_table(family, table, PROGRAM, "there is no such table"))
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         Ok(SkeletonLock::new((), false))
     }
 }
 
 impl Nftables for NoRules {
-    fn list(&mut self, _chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+    fn list(&mut self, _chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
         Ok(None)
     }
 
-    fn held(&mut self, _elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
+    fn held(&mut self, _elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError> {
         Ok(None)
     }
 
-    fn generation(&mut self) -> Result<Generation, NftablesError> {
-        self.generation.ok_or_else(|| NftablesError::Unsupported {
-            operation: "get the generation".to_owned(),
-            source: "this host has no nf_tables".into(),
+    fn generation(&mut self) -> Result<Generation, NetfilterError> {
+        self.generation.ok_or_else(|| {
+            let text = "failed to get the generation: nf_tables is not supported by this kernel".to_owned();
+            NetfilterError::new(NetfilterErrorKind::Unsupported, Code::Kernel, text, "this host has no nf_tables")
         })
     }
 
-    fn commit(&mut self, _transaction: &Transaction) -> Result<(), TransactionError> {
+    fn commit(&mut self, _transaction: &Transaction) -> Result<(), NetfilterError> {
         Ok(())
     }
 }

@@ -27,5 +27,5 @@ pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Some(RuleBackend::Nftables) => Backend::Nftables,
         Some(RuleBackend::Iptables | RuleBackend::Firewalld(_)) => Backend::Iptables,
     };
-    Ok(backend.verify_available(host.netfilter(Ns::Host)?, Family::V4, IptablesTable::Filter)?)
+    backend.verify_available(host.netfilter(Ns::Host)?, Family::V4, IptablesTable::Filter)
 }

@@ -26,10 +26,10 @@ use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
     BaseChainType, ChainContent, ChainId, Equality, ExistingRules, Expression, Hook, ListedRule, NftChain, NftComment,
-    NftName, NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, OwnedRules, PacketEnd, RuleSelection, RuleTag,
-    TableId, UnwantedNftRules, Verdict, WantedChain,
+    NftName, NftRemoval, NftRule, NftRuleset, NftTable, OwnedRules, PacketEnd, RuleSelection, RuleTag, TableId,
+    UnwantedNftRules, Verdict, WantedChain,
 };
-use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
+use cni_netfilter::{MissingRule, NetfilterErrorKind, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
@@ -297,7 +297,9 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[
     each_family(host, |host, family| {
         let references = [made_by_reference(at)];
         let found = match host.netfilter(Ns::Host)?.nftables().find(&hostports(family), &references) {
-            Err(error @ NftablesError::NotPermitted { .. }) if known.contains(&family) => return Err(error.into()),
+            Err(error) if error.kind == NetfilterErrorKind::NotPermitted && known.contains(&family) => {
+                return Err(error.into());
+            }
             found => unless_absent(found)?.flatten(),
         };
         let Some(mut rules) = found else { return Ok(()) };

@@ -13,14 +13,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::Netfilter;
-use cni_netfilter::iptables::{
-    Batch, BatchError, BatchRefusal, ChainRules, Iptables, IptablesError, IptablesRule, IptablesTable, RulePlaces,
-    SkeletonLock,
-};
-use cni_netfilter::nftables::{Nftables, NftablesError};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, RulePlaces, SkeletonLock};
+use cni_netfilter::nftables::Nftables;
+use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 
 use super::native::{BatchOutcome, Native, NativeIptables, UnknownRules};
 use super::restore::{RestoreIptables, legacy_tables};
@@ -40,8 +38,8 @@ pub struct AutoIptables {
     kernel: NetlinkNftables,
     /// Of each family that was asked for: its programs.
     found: BTreeMap<Family, Installed>,
-    /// The tables that the kernel does not have, with the words of the program that says so.
-    lacking: BTreeMap<(Family, IptablesTable), BatchRefusal>,
+    /// The tables that the kernel does not have, with the error that says so.
+    lacking: BTreeMap<(Family, IptablesTable), NetfilterError>,
 }
 
 /// The programs of a family, where they were looked for.
@@ -106,24 +104,25 @@ impl AutoIptables {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<ChainRules, IptablesError> {
+    ) -> Result<ChainRules, NetfilterError> {
         self.find_lacking(family, table)?;
         let listed = self.programs.list(family, table, chain);
-        if let Err(IptablesError::NoTable { refusal, .. }) = &listed {
-            self.lacking.insert((family, table), refusal.clone());
+        if let Err(error) = &listed
+            && error.kind == NetfilterErrorKind::NoTable
+        {
+            self.lacking.insert((family, table), error.clone());
         }
         self.expire();
         listed
     }
 
     /// Fails if a program has found no table before.
-    fn find_lacking(&self, family: Family, table: IptablesTable) -> Result<(), IptablesError> {
-        let refusal = self.lacking.get(&(family, table)).cloned();
-        refusal.map_or(Ok(()), |refusal| Err(IptablesError::NoTable { family, table, refusal }))
+    fn find_lacking(&self, family: Family, table: IptablesTable) -> Result<(), NetfilterError> {
+        self.lacking.get(&(family, table)).cloned().map_or(Ok(()), Err)
     }
 
-    fn commit_by_programs(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        self.find_lacking(batch.family, batch.table).map_err(BatchError::Failed)?;
+    fn commit_by_programs(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
+        self.find_lacking(batch.family, batch.table)?;
         let done = self.programs.commit(batch);
         self.expire();
         done
@@ -141,7 +140,8 @@ impl AutoIptables {
             Native::Done(rules) => Some(rules),
             Native::Fallback(reason) => {
                 log::debug!("chain {chain} cannot be read without iptables: {reason}");
-                matches!(self.kernel.generation(), Err(NftablesError::Unsupported { .. })).then_some(None)
+                let is_unsupported = |error: NetfilterError| error.kind == NetfilterErrorKind::Unsupported;
+                self.kernel.generation().is_err_and(is_unsupported).then_some(None)
             }
         }
     }
@@ -196,7 +196,7 @@ impl Netfilter for AutoIptables {
 }
 
 impl Iptables for AutoIptables {
-    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError> {
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError> {
         if self.is_in_nftables(family) {
             match NativeIptables::new(self.kernel.connection()).list(family, table, chain, UnknownRules::Refuse) {
                 Native::Done(rules) => return Ok(rules),
@@ -207,7 +207,7 @@ impl Iptables for AutoIptables {
         }
         match self.list_by_programs(family, table, chain) {
             // Its own tables, with rules that only nft can print.
-            Err(error @ IptablesError::Failed { .. }) if self.is_in_nftables(family) => {
+            Err(error) if error.kind == NetfilterErrorKind::Failed && self.is_in_nftables(family) => {
                 self.list_without_programs(family, table, chain).ok_or(error)
             }
             Err(error) if error.is_absence() && self.has_lost_programs(family, table) => {
@@ -226,7 +226,7 @@ impl Iptables for AutoIptables {
         table: IptablesTable,
         chain: &ChainName,
         rules: &[&IptablesRule],
-    ) -> Result<RulePlaces, IptablesError> {
+    ) -> Result<RulePlaces, NetfilterError> {
         if self.is_in_nftables(family)
             && let Native::Done(places) =
                 NativeIptables::new(self.kernel.connection()).places(family, table, chain, rules)
@@ -237,7 +237,7 @@ impl Iptables for AutoIptables {
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
         let is_native = self.is_in_nftables(batch.family)
             || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
         if !is_native {
@@ -248,10 +248,11 @@ impl Iptables for AutoIptables {
             Native::Done(BatchOutcome::Committed) => Ok(()),
             Native::Done(BatchOutcome::Refused(line)) => {
                 let program = format!("table {family} {table} of nf_tables");
-                Err(BatchError::Refused(BatchRefusal { program, text: format!("{line}: does not fit") }))
+                Err(NetfilterError::refused(family, table, &program, &format!("{line}: does not fit")))
             }
             Native::Done(BatchOutcome::Unanswered(cause)) => {
-                Err(BatchError::Failed(IptablesError::Unanswered { family, table, source: Box::new(cause) }))
+                let text = format!("failed to find out whether the {family} rules of table {table} were changed");
+                Err(NetfilterError::new(NetfilterErrorKind::Unanswered, Code::Kernel, text, cause))
             }
             Native::Fallback(reason) => {
                 log::debug!("changing the {family} rules of table {table} with iptables instead of netlink: {reason}");
@@ -261,19 +262,19 @@ impl Iptables for AutoIptables {
     }
 
     /// Tables of the nf_tables flavour are there with the kernel's nf_tables, without which there is no other back end either.
-    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<NetfilterError> {
         match self.installed(family) {
             _ if self.lacking.contains_key(&(family, table)) => self.find_lacking(family, table).err(),
             Installed::Nftables => None,
             Installed::Legacy if is_in_legacy_kernel(family, table, self.programs.scope()) => None,
             Installed::Legacy | Installed::Unknown | Installed::No => {
                 let listed = self.list_by_programs(family, table, &ChainName::fixed("OUTPUT"));
-                listed.err().filter(IptablesError::is_absence)
+                listed.err().filter(NetfilterError::is_absence)
             }
         }
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         let lock = self.programs.lock();
         self.expire();
         lock

@@ -2,12 +2,14 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use cni_core::error::Code;
 use cni_files::{LockHolders, find_program, holders};
-use cni_netfilter::iptables::IptablesError;
+use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 
 use crate::process::{self, Output, ProcessError};
 use cni_kernel::netns::NetnsScope;
@@ -37,10 +39,11 @@ pub(super) struct ProgramEnd {
 
 impl Program {
     /// Looks for a program in the directories of `path`, those with a relative name left out.
-    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, IptablesError> {
+    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, NetfilterError> {
         let absent = || {
-            let path = path.to_string_lossy().into_owned();
-            IptablesError::NoProgram { program: name.to_owned(), path }
+            let text = format!("failed to locate {name}: no such program in the directories of PATH");
+            let details = format_args!("PATH={}", path.display());
+            NetfilterError::new(NetfilterErrorKind::NoProgram, Code::Program, text, details)
         };
         find_program(name, path).map(|path| Self { path }).ok_or_else(absent)
     }
@@ -53,38 +56,39 @@ impl Program {
         input: &str,
         patience: Duration,
         scope: &NetnsScope,
-    ) -> Result<ProgramEnd, IptablesError> {
+    ) -> Result<ProgramEnd, NetfilterError> {
         let seconds = patience.as_secs().max(1).to_string();
         let arguments = [&["-w", &seconds], arguments].concat();
         let command = format!("{} {}", self.path.display(), arguments.join(" "));
         let limit = patience.saturating_add(GRACE);
+        let unanswered = |code, text, details: &dyn Display| {
+            Err(NetfilterError::new(NetfilterErrorKind::Unanswered, code, text, details))
+        };
         match scope.run(|| process::run_bound(&self.path, &arguments, input.as_bytes(), limit)) {
-            Err(error) => Err(IptablesError::Run { program: command, source: Box::new(error) }),
             Ok(Ok(output)) => ended(command, output, patience),
-            Ok(Err(ProcessError::Deadline { program, limit })) => Err(IptablesError::Stuck { program, limit }),
-            Ok(Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. } | ProcessError::Flood { .. }))) => {
-                Err(IptablesError::Run { program: command, source: Box::new(error) })
-            }
+            Ok(Err(error @ ProcessError::Deadline { .. })) => unanswered(Code::TryAgain, error.to_string(), &""),
+            Ok(Err(error)) => unanswered(Code::Program, format!("failed to run {command}"), &error),
+            Err(error) => unanswered(Code::Program, format!("failed to run {command}"), &error),
         }
     }
 }
 
 impl ProgramEnd {
     /// The failure of the program where no rule is at fault.
-    pub(super) fn failure(self) -> IptablesError {
+    pub(super) fn failure(self) -> NetfilterError {
         let Self { command, status, stdout: _, stderr } = self;
-        IptablesError::Failed { program: command, status: status.to_string(), text: stderr }
+        NetfilterError::program(NetfilterErrorKind::Failed, &command, &status.to_string(), &stderr)
     }
 }
 
-fn ended(command: String, output: Output, waited: Duration) -> Result<ProgramEnd, IptablesError> {
+fn ended(command: String, output: Output, waited: Duration) -> Result<ProgramEnd, NetfilterError> {
     let Output { status, stdout, stderr } = output;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let ended = ProgramEnd { command, status, stdout: text(stdout), stderr: text(stderr) };
     if status.code() == Some(RESOURCE_PROBLEM) && ended.stderr.contains("holding the xtables lock") {
         let lock = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from("/run/xtables.lock"), PathBuf::from);
-        let holder = lock.metadata().map_or_else(|_| LockHolders::default(), |file| holders(&file)).to_string();
-        return Err(IptablesError::Locked { lock: lock.display().to_string(), holder, waited });
+        let holder = lock.metadata().map_or_else(|_| LockHolders::default(), |file| holders(&file));
+        return Err(NetfilterError::locked(lock.display(), holder, waited));
     }
     Ok(ended)
 }
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn end(code: i32, stderr: &str) -> Result<ProgramEnd, IptablesError> {
+    fn end(code: i32, stderr: &str) -> Result<ProgramEnd, NetfilterError> {
         let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.into() };
         ended("iptables -w 10".to_owned(), output, Duration::from_secs(10))
     }

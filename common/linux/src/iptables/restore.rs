@@ -12,10 +12,8 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
-    Target,
-};
+use cni_netfilter::iptables::{Batch, BatchLine, Iptables, IptablesRule, IptablesTable, SkeletonLock, Target};
+use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 
 use cni_files::{Lock, find_program};
 
@@ -105,20 +103,25 @@ impl RestoreIptables {
         &self.scope
     }
 
-    fn restore(&mut self, batch: &Batch) -> Result<ProgramEnd, IptablesError> {
+    fn restore(&mut self, batch: &Batch) -> Result<ProgramEnd, NetfilterError> {
         let text = batch.text()?;
         self.run(&format!("{}-restore", batch.family.iptables()), &["--noflush"], &text)
     }
 
-    fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<ProgramEnd, IptablesError> {
+    fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<ProgramEnd, NetfilterError> {
         let ended = Program::locate(program, &self.path)?.run(arguments, input, self.patience, &self.scope);
-        if let Err(IptablesError::Locked { .. }) = ended {
+        if ended.as_ref().is_err_and(|error| error.kind == NetfilterErrorKind::Locked) {
             self.patience = self.patience.min(IMPATIENCE);
         }
         ended
     }
 
-    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainListing, IptablesError> {
+    fn look(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<ChainListing, NetfilterError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
         let ended = self.run(family.iptables(), &arguments, "")?;
         match ended.status.code() {
@@ -140,7 +143,7 @@ impl RestoreIptables {
     /// Whether a chain that `iptables -S` calls "incompatible" does not exist at all: iptables-nft 1.8.9 uses the same
     /// words for both. The batch is always refused, at the second line if the chain exists and at the third if not, so
     /// it changes nothing.
-    fn is_absent(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {
+    fn is_absent(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, NetfilterError> {
         let never = IptablesRule::new(chain.clone(), Vec::new(), Target::Return);
         let ops = vec![BatchLine::CreateChain(chain.clone()), BatchLine::Require(never)];
         let ended = self.restore(&Batch { family, table, ops })?;
@@ -160,7 +163,7 @@ impl Iptables for RestoreIptables {
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+    ) -> Result<Option<Vec<IptablesRule>>, NetfilterError> {
         let mut listing = self.look(family, table, chain)?;
         if let ChainListing::Unreadable(_) = listing {
             // Somebody may have made the chain just after we looked.
@@ -169,27 +172,27 @@ impl Iptables for RestoreIptables {
         match listing {
             ChainListing::Rules(rules) => Ok(Some(rules)),
             ChainListing::Absent => Ok(None),
-            ChainListing::NoTable(ProgramEnd { command: program, stderr: text, .. }) => {
-                Err(IptablesError::NoTable { family, table, refusal: BatchRefusal { program, text } })
+            ChainListing::NoTable(ProgramEnd { command, stderr, .. }) => {
+                Err(NetfilterError::no_table(family, table, &command, &stderr))
             }
             ChainListing::Unreadable(ended) => Err(ended.failure()),
         }
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        let ended = self.restore(batch).map_err(BatchError::Failed)?;
+    fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
+        let ended = self.restore(batch)?;
         match ended.status.code() {
             Some(0) => Ok(()),
-            Some(_) => Err(BatchError::Refused(BatchRefusal { program: ended.command, text: ended.stderr })),
-            None => Err(BatchError::Failed(ended.failure())),
+            Some(_) => Err(NetfilterError::refused(batch.family, batch.table, &ended.command, &ended.stderr)),
+            None => Err(ended.failure()),
         }
     }
 
-    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError> {
-        self.list(family, table, &ChainName::fixed("OUTPUT")).err().filter(IptablesError::is_absence)
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<NetfilterError> {
+        self.list(family, table, &ChainName::fixed("OUTPUT")).err().filter(NetfilterError::is_absence)
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         let lock = lock::acquire(self.patience, &self.scope)?;
         let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
         Ok(SkeletonLock::new(lock, has_waited))

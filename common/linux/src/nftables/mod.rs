@@ -12,10 +12,11 @@ use std::env;
 use std::ffi::OsString;
 use std::net::IpAddr;
 
+use cni_core::error::Code;
 use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, NftChange, NftRule, Nftables, NftablesError, RuleSelection, SetElements,
-    Transaction, TransactionError, WantedRules,
+    ChainId, Generation, ListedRule, NftChange, NftRule, Nftables, RuleSelection, SetElements, Transaction, WantedRules,
 };
+use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 use netlink_packet_core::NLM_F_ECHO;
 
 use crate::latecomer::LatecomerLock;
@@ -113,22 +114,22 @@ impl Default for NetlinkNftables {
 }
 
 impl Nftables for NetlinkNftables {
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
-        let failed = |cause| unreadable(format!("list chain {chain}"), cause);
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
+        let failed = |cause| unreadable(&format!("list chain {chain}"), &cause);
         let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
         self.connection.rules(chain, read).map_err(failed)
     }
 
-    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
-        let failed = |cause| unreadable(format!("list chain {chain}"), cause);
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
+        let failed = |cause| unreadable(&format!("list chain {chain}"), &cause);
         match self.remembered(chain, meant).map_err(failed)? {
             Some(rules) => Ok(Some(rules)),
             None => self.select(chain, meant).map_err(failed),
         }
     }
 
-    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
-        let found = self.select(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
+    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NetfilterError> {
+        let found = self.select(chain, meant).map_err(|cause| unreadable(&format!("list chain {chain}"), &cause))?;
         // They are about to be deleted.
         for rule in found.iter().flatten().filter_map(|rule| rule.to_rule(chain)) {
             self.connection.handles().forget(chain, &rule.to_string());
@@ -138,8 +139,8 @@ impl Nftables for NetlinkNftables {
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
     /// when one of them is absent.
-    fn held(&mut self, wanted: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
-        let failed = |cause| unreadable(format!("look into set {}", wanted.set), cause);
+    fn held(&mut self, wanted: &SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError> {
+        let failed = |cause| unreadable(&format!("look into set {}", wanted.set), &cause);
         if !self.connection.exists(set::get(&wanted.set)).map_err(failed)? {
             return Ok(None);
         }
@@ -152,12 +153,11 @@ impl Nftables for NetlinkNftables {
         Ok(Some(held))
     }
 
-    fn generation(&mut self) -> Result<Generation, NftablesError> {
-        let failed = |cause| unreadable("read the generation of nf_tables".to_owned(), cause);
-        self.connection.generation().map_err(failed)
+    fn generation(&mut self) -> Result<Generation, NetfilterError> {
+        self.connection.generation().map_err(|cause| unreadable("read the generation of nf_tables", &cause))
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), NetfilterError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else {
             let done = script::run(transaction, &self.path, &self.scope);
@@ -196,36 +196,43 @@ impl Nftables for NetlinkNftables {
 const COMMIT: &str = "commit to nf_tables";
 
 /// Names the change that was refused. What someone else's change may have caused is worth another look.
-fn refusal(RefusedChange { change, cause }: RefusedChange, origins: &[&NftChange]) -> TransactionError {
+fn refusal(RefusedChange { change, cause }: RefusedChange, origins: &[&NftChange]) -> NetfilterError {
     let op = change.and_then(|index| origins.get(index));
     let operation = op.map_or_else(|| COMMIT.to_owned(), |op| op.command());
     match cause.errno() {
         Some(
             libc::ENOENT | libc::EEXIST | libc::EBUSY | libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ERESTART,
-        ) => TransactionError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) }),
-        Some(_) | None => TransactionError::Failed(unusable(operation, cause)),
+        ) => failed(NetfilterErrorKind::Refused, Code::Kernel, &operation, &cause),
+        Some(_) | None => unusable(&operation, &cause),
     }
 }
 
 /// The error of a question. A kernel without nf_tables answers `EINVAL`.
-fn unreadable(operation: String, cause: Cause) -> NftablesError {
+fn unreadable(operation: &str, cause: &Cause) -> NetfilterError {
     match cause.errno() {
-        Some(libc::EINVAL) => NftablesError::Unsupported { operation, source: Box::new(cause) },
+        Some(libc::EINVAL) => unsupported(operation, cause),
         Some(_) | None => unusable(operation, cause),
     }
 }
 
-fn unusable(operation: String, cause: Cause) -> NftablesError {
-    let (number, is_changing) = (cause.errno(), cause == Cause::Interrupted);
-    let source = Box::new(cause);
-    match number {
-        None if is_changing => NftablesError::Changing { operation, source },
-        Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => {
-            NftablesError::Unsupported { operation, source }
+fn unusable(operation: &str, cause: &Cause) -> NetfilterError {
+    match cause.errno() {
+        None if *cause == Cause::Interrupted => failed(NetfilterErrorKind::Other, Code::TryAgain, operation, cause),
+        Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => unsupported(operation, cause),
+        Some(libc::EPERM | libc::EACCES) => {
+            failed(NetfilterErrorKind::NotPermitted, Code::Kernel, &format!("{operation}: not permitted"), cause)
         }
-        Some(libc::EPERM | libc::EACCES) => NftablesError::NotPermitted { operation, source },
-        Some(_) | None => NftablesError::Kernel { operation, source },
+        Some(_) | None => failed(NetfilterErrorKind::Other, Code::Kernel, operation, cause),
     }
+}
+
+fn unsupported(operation: &str, cause: &Cause) -> NetfilterError {
+    let operation = format!("{operation}: nf_tables is not supported by this kernel");
+    failed(NetfilterErrorKind::Unsupported, Code::Kernel, &operation, cause)
+}
+
+fn failed(kind: NetfilterErrorKind, code: Code, operation: &str, cause: &Cause) -> NetfilterError {
+    NetfilterError::new(kind, code, format!("failed to {operation}"), cause)
 }
 
 #[cfg(test)]
@@ -235,16 +242,17 @@ mod tests {
     use cni_kernel::netlink::Errno;
     use cni_netfilter::nftables::{NftChain, TableFamily, TableId};
 
-    fn refused(number: i32) -> TransactionError {
+    fn refused(number: i32) -> NetfilterError {
         let op = NftChange::AddChain(NftChain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));
         refusal(RefusedChange { change: Some(0), cause: Errno::new(number).into() }, &[&op])
     }
 
     #[test]
     fn a_kernel_that_cannot_is_distinguished_from_one_that_may_not_and_one_that_may_later() {
-        let failed = |number| match refused(number) {
-            TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_absence()),
-            TransactionError::Refused(error) => panic!("to be tried again: {error}"),
+        let failed = |number| {
+            let error = refused(number);
+            assert!(!error.is_refusal(), "to be tried again: {error}");
+            (error.to_string(), error.details(), error.is_absence())
         };
         let reported =
             |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);
@@ -256,19 +264,20 @@ mod tests {
         }
         assert_eq!(failed(libc::EPERM), reported(&format!("{add}: not permitted"), "operation not permitted", true));
         assert_eq!(failed(libc::ERANGE), reported(add, "numerical result out of range", false));
-        let TransactionError::Refused(error) = refused(libc::ENOENT) else { panic!("not to be tried again") };
+        let error = refused(libc::ENOENT);
+        assert!(error.is_refusal(), "not to be tried again");
         assert_eq!((error.to_string(), error.details()), (add.to_owned(), "no such thing".to_owned()));
     }
 
     #[test]
     fn a_kernel_without_the_subsystem_is_known_by_its_answer_to_a_question() {
-        let error = unreadable("list chain ip x y".to_owned(), Errno::new(libc::EINVAL).into());
+        let error = unreadable("list chain ip x y", &Errno::new(libc::EINVAL).into());
         assert_eq!(error.to_string(), "failed to list chain ip x y: nf_tables is not supported by this kernel");
     }
 
     #[test]
     fn what_others_keep_changing_may_be_tried_again() {
-        let error = unreadable("list chain ip x y".to_owned(), Cause::Interrupted);
+        let error = unreadable("list chain ip x y", &Cause::Interrupted);
         assert_eq!((error.code().number(), error.to_string()), (11, "failed to list chain ip x y".to_owned()));
         assert_eq!(error.details(), "it was changed again and again while it was listed");
     }

@@ -5,9 +5,11 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
+use cni_core::error::Failure as _;
 use cni_core::family::Family;
+use cni_netfilter::NetfilterError;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, IptablesRule, IptablesRuleset, IptablesTable, Target, ensure, missing, undo,
+    Batch, BatchLine, IptablesRule, IptablesRuleset, IptablesTable, Target, ensure, missing, undo,
 };
 
 use super::all_kinds;
@@ -78,8 +80,9 @@ fn what_does_not_fit_is_refused_without_the_programs_and_changes_nothing() {
             ([BatchLine::Append(rule), BatchLine::CreateChain(shared)], "-N CNI-HOSTPORT-DNAT"),
         ] {
             let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops: ops.to_vec() });
-            let Err(BatchError::Refused(refusal)) = refused else { panic!("{refused:?}") };
-            assert_eq!(refusal.text, format!("{text}: does not fit"));
+            let refusal = refused.expect_err("refused");
+            assert!(refusal.is_refusal(), "{refusal:?}");
+            assert_eq!(refusal.details(), format!("table {family} nat of nf_tables: {text}: does not fit"));
         }
         assert_eq!((host.started(), host.dump("nat")), (Vec::new(), before));
     });
@@ -163,7 +166,7 @@ fn more_refusals_than_a_socket_holds_are_one_refusal_and_the_next_question_is_an
             |port: u16| BatchLine::Append(rule(&format!("-A CNI-TEST -p udp -m udp --dport {port} -j CNI-NOWHERE")));
         let ops = [BatchLine::CreateChain(chain("CNI-TEST"))].into_iter().chain((1..=2000).map(astray)).collect();
         let (refused, slept) = sleeping_time(|| tables.commit(&Batch { family, table: IptablesTable::Nat, ops }));
-        assert!(matches!(refused, Err(BatchError::Refused(_))), "{refused:?}");
+        assert!(refused.as_ref().is_err_and(NetfilterError::is_refusal), "{refused:?}");
         assert!(slept < LOST_ANSWER, "{slept:?}");
         host.started();
         let (listed, slept) = sleeping_time(|| tables.list(family, IptablesTable::Nat, &chain("CNI-TEST")));

@@ -8,12 +8,12 @@ use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_linux::nftables::NetlinkNftables;
-use cni_netfilter::Proto;
 use cni_netfilter::nftables::{
     ChainContent, ChainId, Direction, Equality, Expression, NftChain, NftChange, NftComment, NftName, NftRule,
-    NftRuleset, NftTable, Nftables, PacketEnd, Set, SetElements, SetId, TableFamily, TableId, Transaction,
-    TransactionError, Verdict, WantedChain, ensure, missing, missing_elements, remove,
+    NftRuleset, NftTable, Nftables, PacketEnd, Set, SetElements, SetId, TableFamily, TableId, Transaction, Verdict,
+    WantedChain, ensure, missing, missing_elements, remove,
 };
+use cni_netfilter::{NetfilterError, Proto};
 
 use host::{alone, handles, instructions, nft, nftables, ruleset};
 use wanted::{cidr, masquerade, remove_masquerade, spoof};
@@ -215,7 +215,10 @@ fn many_at_once_add_each_rule_once_and_lose_no_element_and_a_bound_transaction_i
             |name| vec![NftChange::AddTable(NftTable { id: TableId::fixed(TableFamily::Ip, name), comment: None })];
         nftables.commit(&Transaction { ops: add("first"), since }).expect("nothing has changed");
         let refused = nftables.commit(&Transaction { ops: add("second"), since });
-        assert!(matches!(refused, Err(TransactionError::Refused(_))) && !ruleset().contains("second"), "{refused:?}");
+        assert!(
+            refused.as_ref().is_err_and(NetfilterError::is_refusal) && !ruleset().contains("second"),
+            "{refused:?}"
+        );
     });
 }
 
@@ -272,7 +275,8 @@ fn a_refusal_names_the_change_and_the_kernels_word() {
         let add = NftChange::AddChain(NftChain::regular(chain.clone()));
         let delete = NftChange::DeleteRule(chain.clone(), 77);
         let refused = nftables().commit(&Transaction::from(vec![table, add, delete]));
-        let Err(TransactionError::Refused(error)) = refused else { panic!("not refused: {refused:?}") };
+        let error = refused.expect_err("refused");
+        assert!(error.is_refusal(), "not refused: {error:?}");
         assert_eq!(error.to_string(), "failed to delete rule bridge t c handle 77");
         assert_eq!((error.details(), error.code()), ("no such thing".to_owned(), Code::Kernel));
         assert_eq!(ruleset(), "");

@@ -3,9 +3,9 @@
 use std::any::Any;
 
 use super::batch::Batch;
-use super::error::{BatchError, IptablesError};
 use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
+use crate::error::NetfilterError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -18,7 +18,7 @@ pub trait Iptables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, IptablesError>;
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError>;
 
     /// The positions of all copies of some rules in their chain, counted from 0.
     ///
@@ -30,7 +30,7 @@ pub trait Iptables {
         table: IptablesTable,
         chain: &ChainName,
         rules: &[&IptablesRule],
-    ) -> Result<RulePlaces, IptablesError> {
+    ) -> Result<RulePlaces, NetfilterError> {
         let listed = self.list(family, table, chain)?.unwrap_or_default();
         Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
     }
@@ -38,18 +38,18 @@ pub trait Iptables {
     /// Carries out a batch, completely or not at all.
     ///
     /// # Errors
-    /// [`BatchError::Refused`] if a line does not fit what exists.
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
+    /// [`NetfilterErrorKind::Refused`](crate::NetfilterErrorKind::Refused) if a line does not fit what exists.
+    fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError>;
 
     /// Why a table certainly cannot hold rules: there is no program, or the kernel does not have the table. `None` if the table
     /// can be read, and also if that fails for a reason that may pass, such as a lock. A program is started only if nothing else tells.
-    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<IptablesError>;
+    fn absence(&mut self, family: Family, table: IptablesTable) -> Option<NetfilterError>;
 
     /// Keeps other plugins from changing what containers share, until the value is dropped.
     ///
     /// # Errors
-    /// [`IptablesError::Locked`] when another holds the lock for too long.
-    fn lock(&mut self) -> Result<SkeletonLock, IptablesError>;
+    /// [`NetfilterErrorKind::Locked`](crate::NetfilterErrorKind::Locked) when another holds the lock for too long.
+    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError>;
 }
 
 /// The lock around what containers share, until it is dropped.

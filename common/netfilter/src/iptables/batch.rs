@@ -1,7 +1,8 @@
 //! Changes of one table that take effect together or not at all, and their text for `iptables-restore`.
 
-use super::error::IptablesError;
 use super::rule::{IptablesRule, IptablesTable};
+use crate::error::{NetfilterError, NetfilterErrorKind};
+use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -87,13 +88,14 @@ impl Batch {
     /// The input of `iptables-restore --noflush`.
     ///
     /// # Errors
-    /// [`IptablesError::Unprintable`] for a rule whose words do not fit on one line.
-    pub fn text(&self) -> Result<String, IptablesError> {
+    /// For a rule whose words do not fit on one line.
+    pub fn text(&self) -> Result<String, NetfilterError> {
         let mut text = format!("*{}\n", self.table);
         for op in &self.ops {
             let line = op.text();
             if line.contains(['\n', '\r', '\0']) {
-                return Err(IptablesError::Unprintable { line });
+                let text = format!("a rule of the packet filter holds a line break: {line:?}");
+                return Err(NetfilterError::new(NetfilterErrorKind::Other, Code::InvalidConfig, text, ""));
             }
             text.push_str(&line);
             text.push('\n');

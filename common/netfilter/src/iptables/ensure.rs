@@ -7,6 +7,7 @@
 //! something in between; then the chains are read again.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
@@ -14,11 +15,11 @@ use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
     RulePlacement, SharedRule,
 };
-use super::error::{BatchError, IptablesError};
 use super::owned::OwnedState;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
 use super::seen::{SeenChains, find_places};
+use crate::error::{NetfilterError, NetfilterErrorKind, retried};
 use crate::position::RulePosition;
 use crate::undo::ReplacementUndo;
 use cni_core::names::ChainName;
@@ -28,8 +29,8 @@ use cni_core::names::ChainName;
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
-    if let BatchAttempt::Done(undo) = try_at_once(tables, want)? {
+pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, NetfilterError> {
+    if let ControlFlow::Break(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
     if tables.absence(want.family, want.table).is_some() {
@@ -40,7 +41,7 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     if lock.has_waited() {
         // Others wait as well, and their batches may fit now too.
         drop(lock);
-        if let BatchAttempt::Done(undo) = try_at_once(tables, want)? {
+        if let ControlFlow::Break(undo) = try_at_once(tables, want)? {
             return Ok(undo);
         }
         lock = tables.lock()?;
@@ -53,65 +54,35 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
 /// One attachment has no more chains than this. Of many together, which are repaired, one misfit would refuse the whole batch.
 const MOST_AT_ONCE: usize = 16;
 
-/// The outcome of the batch with its own conditions.
-enum BatchAttempt {
-    Done(Option<IptablesUndo>),
-    /// Nothing was changed.
-    Unfit,
-}
-
-fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<BatchAttempt, IptablesError> {
-    let Some(draft) = BatchDraft::optimistic(tables, want)? else { return Ok(BatchAttempt::Unfit) };
-    if draft.ops.is_empty() {
-        return Ok(BatchAttempt::Done(None));
-    }
-    match tables.commit(&draft.batch()) {
-        Ok(()) => Ok(BatchAttempt::Done(draft.undo())),
-        Err(BatchError::Failed(error)) => Err(undone(tables, draft, error)),
-        Err(BatchError::Refused(_)) => Ok(BatchAttempt::Unfit),
+/// Carries out the batch with its own conditions. Where it does not fit, nothing was changed, and more is to be done.
+fn try_at_once(
+    tables: &mut dyn Iptables,
+    want: &IptablesRuleset,
+) -> Result<ControlFlow<Option<IptablesUndo>>, NetfilterError> {
+    let Some(draft) = BatchDraft::optimistic(tables, want)? else { return Ok(ControlFlow::Continue(())) };
+    match draft.commit(tables) {
+        Err(error) if error.is_refusal() => Ok(ControlFlow::Continue(())),
+        done => done.map(ControlFlow::Break),
     }
 }
 
 /// Mends what is shared, and adds what is owned, under the lock.
-fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
-    let mut attempt = 1;
-    loop {
+fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, NetfilterError> {
+    retried(ATTEMPTS, |_| {
         let seen = SeenChains::observe(tables, want.family, want.table, want.chains())?;
-        let draft = BatchDraft::repaired(want, &seen);
-        if draft.ops.is_empty() {
-            return Ok(None);
-        }
-        match tables.commit(&draft.batch()) {
-            Ok(()) => return Ok(draft.undo()),
-            Err(BatchError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(BatchError::Refused(refusal)) => {
-                return Err(IptablesError::Refused { family: want.family, table: want.table, refusal });
-            }
-            Err(BatchError::Failed(error)) => return Err(undone(tables, draft, error)),
-        }
-    }
+        BatchDraft::repaired(want, &seen).commit(tables)
+    })
 }
 
 /// Takes back what [`ensure`] has changed. Absence of what it added is success.
 ///
 /// # Errors
 /// The first failure; what was replaced and what was added are tried both.
-pub fn undo(tables: &mut dyn Iptables, undo: &IptablesUndo) -> Result<(), IptablesError> {
+pub fn undo(tables: &mut dyn Iptables, undo: &IptablesUndo) -> Result<(), NetfilterError> {
     let ReplacementUndo { replaced, added } = undo;
     let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(tables, replaced).map(|_| ()));
     let removed = added.as_ref().map_or(Ok(()), |added| remove(tables, added));
     restored.and(removed)
-}
-
-/// If the outcome of a batch is unknown, it may have been carried out.
-fn undone(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
-    let perhaps_done =
-        matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });
-    let undo = if perhaps_done { draft.undo() } else { None };
-    match undo.map(|done| self::undo(tables, &done)) {
-        Some(Err(failed)) => IptablesError::Unsettled { error: Box::new(error), undo: Box::new(failed) },
-        Some(Ok(())) | None => error,
-    }
 }
 
 /// A batch under construction, and which parts of it belong to the attachment.
@@ -133,7 +104,7 @@ impl<'a> BatchDraft<'a> {
     }
 
     /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
-    fn optimistic(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> Result<Option<Self>, IptablesError> {
+    fn optimistic(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> Result<Option<Self>, NetfilterError> {
         if !proves_shared_chains(want) || want.chains.len() > MOST_AT_ONCE {
             return Ok(None);
         }
@@ -302,8 +273,22 @@ impl<'a> BatchDraft<'a> {
         }
     }
 
-    fn batch(&self) -> Batch {
-        Batch { family: self.want.family, table: self.want.table, ops: self.ops.clone() }
+    /// Carries out the batch. If its outcome is unknown, it may have been carried out, and is undone.
+    fn commit(mut self, tables: &mut dyn Iptables) -> Result<Option<IptablesUndo>, NetfilterError> {
+        if self.ops.is_empty() {
+            return Ok(None);
+        }
+        let ops = std::mem::take(&mut self.ops);
+        match tables.commit(&Batch { family: self.want.family, table: self.want.table, ops }) {
+            Ok(()) => Ok(self.undo()),
+            Err(error) if error.kind == NetfilterErrorKind::Unanswered => {
+                match self.undo().map_or(Ok(()), |undo| self::undo(tables, &undo)) {
+                    Ok(()) => Err(error),
+                    Err(failed) => Err(error.unsettled(&failed)),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn undo(self) -> Option<IptablesUndo> {
@@ -331,7 +316,7 @@ impl<'a> BatchDraft<'a> {
 pub(super) fn out_of_order<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, IptablesError> {
+) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
     let places = find_places(tables, want.family, want.table, both)?;
@@ -342,7 +327,7 @@ pub(super) fn out_of_order<'a>(
 pub(super) fn unreached<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, IptablesError> {
+) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     let is_below = |shared: &&SharedRule| matches!(shared.place, RulePlacement::Below(_));
     for SharedRule { rule, .. } in want.shared.iter().filter(is_below) {
         let rules = tables.list(want.family, want.table, &rule.chain)?.unwrap_or_default();

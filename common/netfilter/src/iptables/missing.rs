@@ -6,9 +6,9 @@ use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::{out_of_order, unreached};
-use super::error::{BatchError, IptablesError};
 use super::rule::IptablesRule;
 use super::seen::{SeenChains, find_places};
+use crate::error::NetfilterError;
 use cni_core::names::ChainName;
 
 /// The first wanted rule that does not exist, or that is after a rule that it must precede or that drops all packets; `None` if all are in order.
@@ -19,7 +19,7 @@ use cni_core::names::ChainName;
 pub fn missing<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, IptablesError> {
+) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     let rules = without_listed(tables, want)?;
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
@@ -37,7 +37,7 @@ pub fn missing<'a>(
 fn disordered<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, IptablesError> {
+) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     if let Some(rule) = out_of_order(tables, want)? {
         return Ok(Some(rule));
     }
@@ -52,7 +52,7 @@ fn disordered<'a>(
 fn out_of_order_in_own<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, IptablesError> {
+) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     let has_order = |chain: &&OwnedChain| chain.existing == ExistingChain::ReplaceInOrder && chain.rules.len() > 1;
     for chain in want.chains.iter().filter(has_order) {
         let listed = tables.list(want.family, want.table, &chain.name)?.unwrap_or_default();
@@ -73,7 +73,7 @@ const FEW: usize = 200;
 fn without_listed<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
-) -> Result<Vec<&'a IptablesRule>, IptablesError> {
+) -> Result<Vec<&'a IptablesRule>, NetfilterError> {
     let mut wanted: BTreeMap<&ChainName, usize> = BTreeMap::new();
     want.all_rules().for_each(|rule| *wanted.entry(&rule.chain).or_default() += 1);
     let crowded = wanted.into_iter().filter(|(_, count)| *count > FEW).map(|(chain, _)| chain);
@@ -81,11 +81,10 @@ fn without_listed<'a>(
     Ok(want.all_rules().filter(|rule| seen.copies(rule) == 0).collect())
 }
 
-fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRule]) -> Result<bool, IptablesError> {
+fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRule]) -> Result<bool, NetfilterError> {
     let ops = rules.iter().map(|&rule| BatchLine::Require(rule.clone())).collect();
     match tables.commit(&Batch { family: want.family, table: want.table, ops }) {
-        Ok(()) => Ok(true),
-        Err(BatchError::Refused(_)) => Ok(false),
-        Err(BatchError::Failed(error)) => Err(error),
+        Err(error) if error.is_refusal() => Ok(false),
+        done => done.map(|()| true),
     }
 }

@@ -10,7 +10,6 @@ mod batch;
 mod canonical;
 mod change;
 mod ensure;
-mod error;
 mod missing;
 mod owned;
 mod parse;
@@ -28,7 +27,6 @@ pub use change::{
     OwnedChainRef, RulePlacement, SharedRule,
 };
 pub use ensure::{ensure, is_unreached, undo};
-pub use error::{BatchError, BatchRefusal, IptablesError};
 pub use missing::missing;
 pub use place::RulePlaces;
 pub use remove::remove;

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, JumpRemoval, OwnedChainRef};
-use super::error::{BatchError, BatchRefusal, IptablesError};
 use super::rule::IptablesRule;
 use super::seen::{SeenChains, find_places};
+use crate::error::{NetfilterError, retried};
 use cni_core::names::ChainName;
 
 /// How often a change is tried if other programs change the same chains in between.
@@ -20,14 +20,13 @@ pub(super) const ATTEMPTS: usize = 5;
 /// Ensures that rules do not exist. Absence is success; rules of others stay.
 ///
 /// # Errors
-/// [`IptablesError::InUse`] if other rules jump to an owned chain, which is then empty and otherwise unreachable. With
+/// When other rules jump to an owned chain, which is then empty and otherwise unreachable. With
 /// any other error nothing was changed.
-pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
+pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), NetfilterError> {
     if is_provable(unwanted) {
         match tables.commit(&batch(unwanted, expected(unwanted))) {
-            Ok(()) => return Ok(()),
-            Err(BatchError::Failed(error)) => return Err(error),
-            Err(BatchError::Refused(_)) => {}
+            Err(error) if error.is_refusal() => {}
+            done => return done,
         }
     }
     sweep(tables, unwanted)
@@ -59,9 +58,8 @@ fn discard<'a>(chains: impl Iterator<Item = &'a ChainName> + Clone) -> impl Iter
     chains.clone().cloned().map(BatchLine::EmptyChain).chain(chains.cloned().map(BatchLine::DeleteChain))
 }
 
-fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
-    let mut attempt = 1;
-    loop {
+fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), NetfilterError> {
+    retried(ATTEMPTS, |attempt| {
         let ops = if unwanted.chains.is_empty() {
             copies(tables, unwanted)?
         } else {
@@ -71,16 +69,14 @@ fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), Ip
             return Ok(());
         }
         match tables.commit(&batch(unwanted, ops.clone())) {
-            Ok(()) => return Ok(()),
-            Err(BatchError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(BatchError::Refused(refusal)) => return Err(unlink(tables, unwanted, ops, refusal)),
-            Err(BatchError::Failed(error)) => return Err(error),
+            Err(error) if error.is_refusal() && attempt == ATTEMPTS => Err(unlink(tables, unwanted, ops, error)),
+            done => done,
         }
-    }
+    })
 }
 
 /// The lines that delete every copy of the unwanted rules, if no chain is removed.
-fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, IptablesError> {
+fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, NetfilterError> {
     let IptablesRemoval { family, table, rules, .. } = unwanted;
     let places = find_places(tables, *family, *table, rules)?;
     let mut listed = HashSet::new();
@@ -89,7 +85,7 @@ fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<B
 }
 
 /// Reads the chains that are to go, and those with rules that may jump to them: nothing jumps to a chain that does not exist.
-fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<SeenChains, IptablesError> {
+fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<SeenChains, NetfilterError> {
     let IptablesRemoval { family, table, chains, rules } = unwanted;
     let mut seen = SeenChains::observe(tables, *family, *table, chains.iter().map(|chain| &chain.name))?;
     let (present, missing): (Vec<_>, Vec<_>) = chains.iter().partition(|chain| seen.exists(&chain.name));
@@ -131,15 +127,15 @@ fn unlink(
     tables: &mut dyn Iptables,
     unwanted: &IptablesRemoval,
     mut ops: Vec<BatchLine>,
-    refusal: BatchRefusal,
-) -> IptablesError {
+    refusal: NetfilterError,
+) -> NetfilterError {
     let (family, table) = (unwanted.family, unwanted.table);
     let deleted =
         ops.iter().find_map(|op| if let BatchLine::DeleteChain(chain) = op { Some(chain.clone()) } else { None });
     ops.retain(|op| !matches!(op, BatchLine::DeleteChain(_)));
     match (tables.commit(&batch(unwanted, ops)), deleted) {
-        (Ok(()), Some(chain)) => IptablesError::InUse { family, table, chain, refusal },
-        (Ok(()) | Err(BatchError::Refused(_)), _) => IptablesError::Refused { family, table, refusal },
-        (Err(BatchError::Failed(error)), _) => error,
+        (Ok(()), Some(chain)) => refusal.in_use(format_args!("{family} chain {chain} of table {table}")),
+        (Err(error), _) if !error.is_refusal() => error,
+        (Ok(()) | Err(_), _) => refusal,
     }
 }

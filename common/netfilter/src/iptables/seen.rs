@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::backend::Iptables;
-use super::error::IptablesError;
 use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
+use crate::error::NetfilterError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -37,7 +37,7 @@ impl SeenChains {
         family: Family,
         table: IptablesTable,
         chains: impl IntoIterator<Item = &'a ChainName>,
-    ) -> Result<Self, IptablesError> {
+    ) -> Result<Self, NetfilterError> {
         let mut seen = BTreeMap::new();
         for chain in chains {
             if !seen.contains_key(chain) {
@@ -110,7 +110,7 @@ pub(super) fn find_places<'a>(
     family: Family,
     table: IptablesTable,
     rules: impl IntoIterator<Item = &'a IptablesRule>,
-) -> Result<RulePlaces, IptablesError> {
+) -> Result<RulePlaces, NetfilterError> {
     let mut chains: BTreeMap<&ChainName, Vec<&IptablesRule>> = BTreeMap::new();
     rules.into_iter().for_each(|rule| chains.entry(&rule.chain).or_default().push(rule));
     let mut found = RulePlaces::default();

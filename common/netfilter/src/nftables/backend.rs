@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::change::{RuleSelection, WantedRules};
-use super::error::{NftablesError, TransactionError};
 use super::listed::ListedRule;
 use super::object::ChainId;
 use super::set::SetElements;
 use super::transaction::{Generation, Transaction};
+use crate::error::NetfilterError;
 
 /// The nf_tables of the network namespace that the plugin runs in.
 pub trait Nftables {
@@ -15,13 +15,13 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError>;
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NetfilterError>;
 
     /// Returns the selected rules of a chain, in order; `None` if the chain does not exist. May read only a part of the chain.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NetfilterError> {
         let meant = WantedRules::new(meant);
         let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
@@ -31,7 +31,7 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
+    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NetfilterError> {
         Ok(self.find(chain, meant)?.map(|rules| rules.iter().map(|rule| rule.handle).collect()))
     }
 
@@ -39,15 +39,15 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the set cannot be read, which is never treated as absence.
-    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError>;
+    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError>;
 
     /// The state that everything is in.
-    fn generation(&mut self) -> Result<Generation, NftablesError>;
+    fn generation(&mut self) -> Result<Generation, NetfilterError>;
 
     /// Carries out a transaction, completely or not at all.
     ///
     /// # Errors
-    /// [`TransactionError::Refused`] if a change does not fit what exists, or if something has changed since the
+    /// [`NetfilterErrorKind::Refused`](crate::NetfilterErrorKind::Refused) if a change does not fit what exists, or if something has changed since the
     /// generation that it is bound to.
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError>;
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), NetfilterError>;
 }

@@ -13,7 +13,6 @@ use super::change::{
     ChainContent, ExistingRules, NftRemoval, NftRuleset, NftUndo, OwnedRules, RuleSelection, RuleTag, UnwantedNftRules,
     WantedChain,
 };
-use super::error::{NftablesError, TransactionError};
 use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain};
 use super::remove::{ATTEMPTS, remove};
@@ -21,6 +20,7 @@ use super::rule::{Expression, NftRule};
 use super::seen::{ChainQueries, SeenObjects};
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
+use crate::error::{NetfilterError, retried};
 use crate::position::RulePosition;
 use crate::undo::ReplacementUndo;
 
@@ -29,37 +29,35 @@ use crate::undo::ReplacementUndo;
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftUndo>, NftablesError> {
-    let (mut attempt, mut is_bound) = (1, want.adds_to_others());
-    loop {
-        let generation = if is_bound { Some(nftables.generation()?) } else { None };
-        let seen = observe(nftables, want)?;
-        let TransactionDraft { mut transaction, added, replaced, adds_to_others } = TransactionDraft::new(want, &seen);
-        let deletes = transaction.deletes_by_handle();
-        if deletes && !is_bound {
-            is_bound = true;
-            continue;
-        }
-        transaction.since = generation.filter(|_| adds_to_others || (deletes && attempt < ATTEMPTS));
-        if transaction.ops.is_empty() {
-            return Ok(None);
-        }
-        match nftables.commit(&transaction) {
-            Ok(()) => {
-                let replaced = Some(replaced).filter(|replaced| *replaced != NftRuleset::default());
-                return Ok(NftUndo::new(replaced, Some(added).filter(|added| *added != NftRemoval::default())));
+pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftUndo>, NetfilterError> {
+    let mut is_bound = want.adds_to_others();
+    retried(ATTEMPTS, |attempt| {
+        loop {
+            let generation = if is_bound { Some(nftables.generation()?) } else { None };
+            let seen = observe(nftables, want)?;
+            let TransactionDraft { mut transaction, added, replaced, adds_to_others } =
+                TransactionDraft::new(want, &seen);
+            let deletes = transaction.deletes_by_handle();
+            if deletes && !is_bound {
+                is_bound = true;
+                continue;
             }
-            Err(TransactionError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
+            transaction.since = generation.filter(|_| adds_to_others || (deletes && attempt < ATTEMPTS));
+            if transaction.ops.is_empty() {
+                return Ok(None);
+            }
+            nftables.commit(&transaction)?;
+            let replaced = Some(replaced).filter(|replaced| *replaced != NftRuleset::default());
+            return Ok(NftUndo::new(replaced, Some(added).filter(|added| *added != NftRemoval::default())));
         }
-    }
+    })
 }
 
 /// Takes back what [`ensure`] has changed. Absence of what it added is success.
 ///
 /// # Errors
 /// The first failure; what was replaced and what was added are tried both.
-pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NftablesError> {
+pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NetfilterError> {
     let ReplacementUndo { replaced, added } = undo;
     let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(nftables, replaced).map(|_| ()));
     let removed = added.as_ref().map_or(Ok(()), |added| remove(nftables, added));
@@ -67,7 +65,7 @@ pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NftablesE
 }
 
 /// Reads what must be known, the attachment's own chains first.
-fn observe(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<SeenObjects, NftablesError> {
+fn observe(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<SeenObjects, NetfilterError> {
     let mut own = ChainQueries::default();
     for WantedChain { chain, content } in &want.chains {
         match content {

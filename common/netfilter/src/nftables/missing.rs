@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::backend::Nftables;
 use super::change::{NftRuleset, RuleSelection};
-use super::error::NftablesError;
 use super::listed::{ListedRule, RuleText};
 use super::object::ChainId;
 use super::rule::NftRule;
 use super::seen::{ChainQueries, SeenObjects};
 use super::set::SetElements;
+use crate::error::NetfilterError;
 
 /// The first wanted rule that does not exist; `None` if all exist. The position of a rule, other rules of the chain,
 /// and the number of copies do not matter.
 ///
 /// A rule with a user's own words counts as existing, too, if its chain contains one that differs only in those words,
 /// or else one of the same owner that cannot be decoded; each of these counts for one rule.
-pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<Option<&'a NftRule>, NftablesError> {
+pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<Option<&'a NftRule>, NetfilterError> {
     let mut questions = ChainQueries::default();
     for rule in want.all_rules() {
         if rule.has_words() {
@@ -34,7 +34,7 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
 }
 
 /// The missing elements of the first set that does not contain all that are wanted; `None` when nothing is missing.
-pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<SetElements>, NftablesError> {
+pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<SetElements>, NetfilterError> {
     let seen = SeenObjects::observe(nftables, &ChainQueries::default(), &want.elements)?;
     let mut absent = want.elements.iter().map(|elements| seen.divide(elements).1);
     Ok(absent.find(|absent| !absent.addresses.is_empty()))

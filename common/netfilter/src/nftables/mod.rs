@@ -8,7 +8,6 @@
 mod backend;
 mod change;
 mod ensure;
-mod error;
 mod listed;
 mod missing;
 mod name;
@@ -26,7 +25,6 @@ pub use change::{
     WantedChain, WantedRules,
 };
 pub use ensure::{ensure, undo};
-pub use error::{BoxError, NftablesError, TransactionError};
 pub use listed::{ListedRule, RuleText};
 pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};

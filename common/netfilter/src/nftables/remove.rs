@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::backend::Nftables;
 use super::change::{NftRemoval, RuleSelection, UnwantedNftRules};
-use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
 use super::seen::{ChainQueries, SeenObjects};
 use super::transaction::{NftChange, Transaction};
+use crate::error::{NetfilterError, retried};
 
 /// How often a change is tried if other programs change the same chains in between.
 pub(super) const ATTEMPTS: usize = 20;
@@ -19,9 +19,8 @@ pub(super) const ATTEMPTS: usize = 20;
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NftablesError> {
-    let mut attempt = 1;
-    loop {
+pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NetfilterError> {
+    retried(ATTEMPTS, |attempt| {
         let generation = nftables.generation()?;
         let mut transaction = Transaction::from(deletion(nftables, unwanted)?);
         // Other programs that never pause do not keep the rules of a removed container.
@@ -29,16 +28,12 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), 
         if transaction.ops.is_empty() {
             return Ok(());
         }
-        match nftables.commit(&transaction) {
-            Ok(()) => return Ok(()),
-            Err(TransactionError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
-        }
-    }
+        nftables.commit(&transaction)
+    })
 }
 
 /// The changes that delete what exists. Rules that may jump to a chain are deleted before the chain.
-fn deletion(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<Vec<NftChange>, NftablesError> {
+fn deletion(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<Vec<NftChange>, NetfilterError> {
     let NftRemoval { elements, rules, chains } = unwanted;
     let seen = SeenObjects::observe(nftables, &ChainQueries::default(), elements)?;
     let held = elements.iter().map(|elements| seen.divide(elements).0);

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use super::backend::Nftables;
 use super::change::{RuleSelection, RuleTag};
-use super::error::NftablesError;
 use super::listed::ListedRule;
 use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
+use crate::error::NetfilterError;
 
 /// How much of a chain is read.
 enum ChainQuery {
@@ -59,7 +59,7 @@ impl SeenObjects {
         nftables: &mut dyn Nftables,
         chains: &ChainQueries<'_>,
         elements: &[SetElements],
-    ) -> Result<Self, NftablesError> {
+    ) -> Result<Self, NetfilterError> {
         let mut seen = Self::default();
         seen.read(nftables, chains)?;
         seen.look_up(nftables, elements)?;
@@ -67,7 +67,11 @@ impl SeenObjects {
     }
 
     /// Reads chains, as far as requested.
-    pub(super) fn read(&mut self, nftables: &mut dyn Nftables, chains: &ChainQueries<'_>) -> Result<(), NftablesError> {
+    pub(super) fn read(
+        &mut self,
+        nftables: &mut dyn Nftables,
+        chains: &ChainQueries<'_>,
+    ) -> Result<(), NetfilterError> {
         for (chain, question) in &chains.0 {
             let rules = match question {
                 ChainQuery::Whole => nftables.list(chain)?,
@@ -83,7 +87,7 @@ impl SeenObjects {
         &mut self,
         nftables: &mut dyn Nftables,
         elements: &[SetElements],
-    ) -> Result<(), NftablesError> {
+    ) -> Result<(), NetfilterError> {
         for wanted in elements {
             self.sets.push((wanted.set.clone(), nftables.held(wanted)?));
         }

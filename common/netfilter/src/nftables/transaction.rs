@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::error::NftablesError;
 use super::object::{BaseChain, ChainId, NftChain, NftTable};
 use super::rule::NftRule;
 use super::set::{Set, SetElements};
+use crate::error::{NetfilterError, NetfilterErrorKind};
+use cni_core::error::Code;
 
 /// One change. Those that add a table, a chain or a set accept one that exists already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +64,14 @@ impl Transaction {
     /// The input of `nft -f`.
     ///
     /// # Errors
-    /// [`NftablesError::Unprintable`] for a rule whose words would not stay part of one command.
-    pub fn script(&self) -> Result<String, NftablesError> {
+    /// For a rule whose words would not stay part of one command.
+    pub fn script(&self) -> Result<String, NetfilterError> {
         let mut script = String::new();
         for op in &self.ops {
             let line = op.command();
             if op.added_rule().is_some() && line.contains(['\n', '\r', '\0', ';', '#']) {
-                return Err(NftablesError::Unprintable { line });
+                let text = format!("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}");
+                return Err(NetfilterError::new(NetfilterErrorKind::Other, Code::InvalidConfig, text, ""));
             }
             script.push_str(&line);
             script.push('\n');

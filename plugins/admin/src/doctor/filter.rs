@@ -9,7 +9,8 @@ use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_linux::iptables::AutoIptables;
 use cni_linux::process;
-use cni_netfilter::iptables::{Iptables as _, IptablesError, IptablesRule, IptablesTable, Target, is_unreached};
+use cni_netfilter::NetfilterErrorKind;
+use cni_netfilter::iptables::{Iptables as _, IptablesRule, IptablesTable, Target, is_unreached};
 use serde_json::json;
 
 use super::finding::Finding;
@@ -59,7 +60,8 @@ pub fn look() -> Vec<Finding> {
 /// The tables that the kernel does not have for programs that are installed.
 fn missing_tables(family: Family) -> Vec<&'static str> {
     let mut iptables = AutoIptables::new();
-    let mut is_missing = |table| matches!(iptables.absence(family, table), Some(IptablesError::NoTable { .. }));
+    let mut is_missing =
+        |table| iptables.absence(family, table).is_some_and(|error| error.kind == NetfilterErrorKind::NoTable);
     IptablesTable::ALL.into_iter().filter(|table| is_missing(*table)).map(IptablesTable::as_str).collect()
 }
 

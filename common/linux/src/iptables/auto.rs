@@ -13,14 +13,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, RulePlaces, SkeletonLock};
 use cni_netfilter::nftables::Nftables;
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 
-use super::native::{BatchOutcome, Native, NativeIptables, UnknownRules};
+use super::native::{self, UnknownRules};
 use super::restore::{RestoreIptables, legacy_tables};
 use crate::nftables::NetlinkNftables;
 use cni_kernel::netns::NetnsScope;
@@ -136,9 +135,9 @@ impl AutoIptables {
     /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
     /// is no chain.
     fn list_without_programs(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Option<ChainRules> {
-        match NativeIptables::new(self.kernel.connection()).list(family, table, chain, UnknownRules::Keep) {
-            Native::Done(rules) => Some(rules),
-            Native::Fallback(reason) => {
+        match native::list(self.kernel.connection(), family, table, chain, UnknownRules::Keep) {
+            Ok(rules) => Some(rules),
+            Err(reason) => {
                 log::debug!("chain {chain} cannot be read without iptables: {reason}");
                 let is_unsupported = |error: NetfilterError| error.kind == NetfilterErrorKind::Unsupported;
                 self.kernel.generation().is_err_and(is_unsupported).then_some(None)
@@ -198,9 +197,9 @@ impl Netfilter for AutoIptables {
 impl Iptables for AutoIptables {
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError> {
         if self.is_in_nftables(family) {
-            match NativeIptables::new(self.kernel.connection()).list(family, table, chain, UnknownRules::Refuse) {
-                Native::Done(rules) => return Ok(rules),
-                Native::Fallback(reason) => {
+            match native::list(self.kernel.connection(), family, table, chain, UnknownRules::Refuse) {
+                Ok(rules) => return Ok(rules),
+                Err(reason) => {
                     log::debug!("reading chain {chain} with iptables instead of netlink: {reason}")
                 }
             }
@@ -228,8 +227,7 @@ impl Iptables for AutoIptables {
         rules: &[&IptablesRule],
     ) -> Result<RulePlaces, NetfilterError> {
         if self.is_in_nftables(family)
-            && let Native::Done(places) =
-                NativeIptables::new(self.kernel.connection()).places(family, table, chain, rules)
+            && let Ok(places) = native::places(self.kernel.connection(), family, table, chain, rules)
         {
             return Ok(places);
         }
@@ -240,25 +238,17 @@ impl Iptables for AutoIptables {
     fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {
         let is_native = self.is_in_nftables(batch.family)
             || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
-        if !is_native {
-            return self.commit_by_programs(batch);
-        }
-        let (family, table) = (batch.family, batch.table);
-        match NativeIptables::new(self.kernel.connection()).commit(batch) {
-            Native::Done(BatchOutcome::Committed) => Ok(()),
-            Native::Done(BatchOutcome::Refused(line)) => {
-                let program = format!("table {family} {table} of nf_tables");
-                Err(NetfilterError::refused(family, table, &program, &format!("{line}: does not fit")))
-            }
-            Native::Done(BatchOutcome::Unanswered(cause)) => {
-                let text = format!("failed to find out whether the {family} rules of table {table} were changed");
-                Err(NetfilterError::new(NetfilterErrorKind::Unanswered, Code::Kernel, text, cause))
-            }
-            Native::Fallback(reason) => {
-                log::debug!("changing the {family} rules of table {table} with iptables instead of netlink: {reason}");
-                self.commit_by_programs(batch)
+        if is_native {
+            match native::commit(self.kernel.connection(), batch) {
+                Ok(done) => return done,
+                Err(reason) => log::debug!(
+                    "changing the {} rules of table {} with iptables instead of netlink: {reason}",
+                    batch.family,
+                    batch.table
+                ),
             }
         }
+        self.commit_by_programs(batch)
     }
 
     /// Tables of the nf_tables flavour are there with the kernel's nf_tables, without which there is no other back end either.

@@ -92,11 +92,6 @@ impl KeptChain {
         }
         index
     }
-
-    /// The number of rules.
-    pub(crate) fn length(&self) -> usize {
-        self.messages.len()
-    }
 }
 
 /// What is kept of the tables of a network namespace.

@@ -89,48 +89,36 @@ fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
     Some((handle, IptablesRule::new(chain.clone(), vec![Match::Raw(words)], Target::Raw(Vec::new()))))
 }
 
-/// A listing in which only rules were decoded that may be wanted, each at its position.
-pub(super) struct PartialListing {
-    /// The number of rules of the chain.
-    pub(super) length: usize,
-    /// The decoded rules with their positions, counted from 0.
-    pub(super) rules: Vec<(usize, NumberedRule)>,
-}
-
-impl PartialListing {
-    /// Remembers the handles of some rules.
-    pub(super) fn remember(&self, connection: &mut NftConnection, id: &ChainId, rules: &[&IptablesRule]) {
-        let Some(handles) = connection.handles_without_index() else { return };
-        let of = |rule: &&IptablesRule| {
-            let canonical = rule.canonical();
-            let copies = self.rules.iter().filter(|(_, (_, found))| *found == canonical);
-            (text(&canonical), copies.map(|(_, (handle, _))| *handle).collect())
-        };
-        let found: Vec<(String, Vec<u64>)> = rules.iter().take(FEW).map(of).collect();
-        handles.learn(id, self.length.saturating_sub(rules.len()), &found);
-    }
-}
-
-/// Lists the rules of a chain that may be copies of some rules; none if the chain does not exist.
-pub(super) fn partly_numbered(
+/// Lists the rules of a chain that may be copies of some rules, each with its position, and remembers their handles. None
+/// if the chain does not exist.
+pub(super) fn copies(
     connection: &mut NftConnection,
     family: Family,
     id: &ChainId,
     chain: &ChainName,
     rules: &[&IptablesRule],
-) -> Result<PartialListing, String> {
+) -> Result<Vec<(usize, NumberedRule)>, String> {
     let unknown = || format!("chain {id} holds a rule of an unknown kind");
     if let Some(kept) = connection.kept_chain(id).map_err(|cause| unreadable(id, &cause))? {
-        let rules = kept.copies(family, chain, rules).ok_or_else(unknown)?;
-        return Ok(PartialListing { length: kept.length(), rules });
+        return kept.copies(family, chain, rules).ok_or_else(unknown);
     }
     let prefilter = RulePrefilter::of_rules(rules);
     let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| read_rule(family, chain, payload)));
     let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?.unwrap_or_default();
-    let length = listed.len();
+    let others = listed.len().saturating_sub(rules.len());
     let decoded = listed.into_iter().enumerate().filter_map(|(place, rule)| Some((place, rule?)));
-    let rules: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();
-    Ok(PartialListing { length, rules: rules.ok_or_else(unknown)? })
+    let found: Option<Vec<_>> = decoded.map(|(place, rule)| Some((place, rule?))).collect();
+    let found = found.ok_or_else(unknown)?;
+    if let Some(handles) = connection.handles_without_index() {
+        let of = |rule: &&IptablesRule| {
+            let canonical = rule.canonical();
+            let copies = found.iter().filter(|(_, (_, found))| *found == canonical);
+            (text(&canonical), copies.map(|(_, (handle, _))| *handle).collect())
+        };
+        let known: Vec<(String, Vec<u64>)> = rules.iter().take(FEW).map(of).collect();
+        handles.learn(id, others, &known);
+    }
+    Ok(found)
 }
 
 pub(super) fn unreadable(id: &ChainId, cause: &Cause) -> String {

@@ -1,22 +1,22 @@
 //! Translates the lines of a batch into netlink messages, if what exists allows it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::{ChainId, TableFamily};
+use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule};
+use cni_netfilter::nftables::{ChainId, Generation, NftChain, NftChange};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
-use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttribute, RuleMessage};
+use netlink_packet_netfilter::nftables::{NfTablesMessage, RuleAttribute, RuleMessage};
 
-use super::chain::{builtin, chain_id, exists, is_builtin};
-use super::view::ChainView;
+use super::chain::{builtin, chain_id, copies, exists, is_builtin, unreadable};
 use crate::nftables::connection::NftConnection;
-use cni_kernel::netlink::PackedMessage;
+use crate::nftables::handles::{FEW, RuleHandles, text};
+use cni_kernel::netlink::{PackedMessage, RefusedChange};
 use cni_kernel::nftables::instruction::{be32, nested};
 use cni_kernel::nftables::message;
 use cni_kernel::nftables::request::{self, ChangeMessage};
-use cni_kernel::nftables::xt::{encode, expression, protocol_number};
+use cni_kernel::nftables::xt::{encode, expression, protocol_number, read_rule};
 
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
@@ -30,39 +30,25 @@ fn packed((message, flags): ChangeMessage) -> PackedChange {
 
 /// The messages of a batch in the making, and what was read for them.
 pub(super) struct MessageDraft<'a> {
-    family: Family,
-    table: IptablesTable,
+    batch: &'a Batch,
     connection: &'a mut NftConnection,
-    /// The chains that the batch makes or empties.
+    /// The chains that the batch makes or empties, each of which belongs to one container.
     filled: HashSet<&'a ChainName>,
-    /// The rules that the batch requires or deletes, by their chains.
-    wanted: HashMap<&'a ChainName, Vec<&'a IptablesRule>>,
-    seen: BTreeMap<ChainName, ChainView>,
+    /// The handles of the copies of the rules that the batch requires or deletes, in the chains that were listed.
+    listed: HashMap<&'a ChainName, HashMap<IptablesRule, Vec<u64>>>,
+    /// How many rules were asked for by their remembered handles.
+    asked: usize,
     /// Base chains of the table that exist.
-    builtin: BTreeSet<ChainName>,
+    builtin: BTreeSet<&'a ChainName>,
     /// The changes that create the table, and its missing built-in chains. They come before all others.
     foundation: Vec<PackedChange>,
     changes: Vec<PackedChange>,
     /// Which of the changes create a chain that must not exist.
-    creations: Vec<(usize, ChainName)>,
-}
-
-/// The messages of a batch.
-pub(super) struct BatchMessages {
-    pub(super) changes: Vec<PackedChange>,
-    /// Which of the changes create a chain that must not exist.
-    pub(super) creations: Vec<(usize, ChainName)>,
-    /// How many changes come before those of the batch itself.
-    foundation: usize,
-    views: Vec<ChainView>,
-}
-
-impl BatchMessages {
-    /// Takes note of the batch, which was carried out; `made` has the changes that add rules, with their handles.
-    pub(super) fn committed(&self, connection: &mut NftConnection, made: &HashMap<usize, u64>) {
-        let handle = |change: usize| made.get(&(self.foundation + change)).copied();
-        self.views.iter().for_each(|view| view.committed(connection, handle));
-    }
+    creations: HashMap<usize, &'a ChainName>,
+    /// Which of the changes add a rule whose handle is remembered.
+    added: Vec<(usize, ChainId, &'a IptablesRule)>,
+    /// The rules that the batch deletes, by their handles.
+    deleted: HashMap<u64, (ChainId, &'a IptablesRule)>,
 }
 
 /// The reasons why a batch has no messages.
@@ -73,162 +59,175 @@ pub(super) enum NoMessages {
     Fallback(String),
 }
 
+impl From<String> for NoMessages {
+    fn from(reason: String) -> Self {
+        Self::Fallback(reason)
+    }
+}
+
 impl<'a> MessageDraft<'a> {
     /// Drafts a batch.
     pub(super) fn new(connection: &'a mut NftConnection, batch: &'a Batch) -> Result<Self, NoMessages> {
-        let Batch { family, table, ops } = batch;
-        let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
-        let mut wanted: HashMap<&ChainName, Vec<&IptablesRule>> = HashMap::new();
-        for rule in ops.iter().filter_map(BatchLine::existing_rule) {
-            wanted.entry(&rule.chain).or_default().push(rule);
-        }
         let mut draft = Self {
-            family: *family,
-            table: *table,
+            batch,
             connection,
-            filled: ops.iter().filter_map(BatchLine::filled_chain).collect(),
-            wanted,
-            seen,
-            builtin,
+            filled: batch.ops.iter().filter_map(BatchLine::filled_chain).collect(),
+            listed: HashMap::new(),
+            asked: 0,
+            builtin: BTreeSet::new(),
             foundation: Vec::new(),
             changes: Vec::new(),
-            creations: Vec::new(),
+            creations: HashMap::new(),
+            added: Vec::new(),
+            deleted: HashMap::new(),
         };
-        ops.iter().try_for_each(|op| draft.take(op))?;
+        batch.ops.iter().try_for_each(|line| draft.take(line))?;
         Ok(draft)
     }
 
-    /// The messages.
-    pub(super) fn into_messages(self) -> BatchMessages {
-        let Self { foundation: mut changes, changes: inner, creations, seen, .. } = self;
-        let foundation = changes.len();
-        let creations = creations.into_iter().map(|(at, chain)| (foundation + at, chain)).collect();
+    /// Makes the changes, if nothing has changed since a state, and remembers the handles of what they have made. If a
+    /// change is refused that creates a chain, the error names the chain.
+    pub(super) fn send(self, since: Generation) -> Result<(), (RefusedChange, Option<ChainName>)> {
+        let Self { connection, foundation: mut changes, changes: inner, creations, added, deleted, .. } = self;
+        if inner.is_empty() {
+            return Ok(());
+        }
+        let first = changes.len();
         changes.extend(inner);
-        BatchMessages { changes, creations, foundation, views: seen.into_values().collect() }
+        let made = connection.batch(Some(since), changes).map_err(|refused| {
+            let creation = refused.change.and_then(|change| creations.get(&change.checked_sub(first)?));
+            (refused, creation.copied().cloned())
+        })?;
+        deleted.values().for_each(|(id, rule)| connection.handles().forget(id, &text(rule)));
+        let Some(handles) = connection.handles_without_index() else { return Ok(()) };
+        for (change, id, rule) in &added {
+            made.get(&(first + change)).into_iter().for_each(|handle| handles.keep(id, &text(rule), *handle));
+        }
+        Ok(())
     }
 
-    fn take(&mut self, line: &BatchLine) -> Result<(), NoMessages> {
+    fn take(&mut self, line: &'a BatchLine) -> Result<(), NoMessages> {
         match line {
             // A condition on what the batch itself changes is for the programs.
             BatchLine::Require(_) if !self.changes.is_empty() => {
-                Err(NoMessages::Fallback("a condition follows a change".to_owned()))
+                return Err(NoMessages::Fallback("a condition follows a change".to_owned()));
             }
             BatchLine::Require(rule) => match self.first_copy(rule)? {
-                Some(_) => Ok(()),
+                Some(_) => {}
                 // The chain shows a user's own words as iptables spells them, and one rule of them may be several.
                 None if rule.has_words() => {
-                    Err(NoMessages::Fallback(format!("rule {rule} may be there in other words")))
+                    return Err(NoMessages::Fallback(format!("rule {rule} may be there in other words")));
                 }
-                None => Err(NoMessages::Unfit(format!("-C {}", rule.specification()))),
+                None => return Err(NoMessages::Unfit(format!("-C {}", rule.specification()))),
             },
             BatchLine::CreateChain(chain) => {
-                self.creations.push((self.changes.len(), chain.clone()));
-                self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
+                self.creations.insert(self.changes.len(), chain);
+                self.push(&NftChange::AddChain(NftChain::regular(self.id(chain)?)), NLM_F_EXCL);
             }
             BatchLine::EmptyChain(chain) => {
-                self.chain_message(chain, NLM_F_CREATE)?;
-                self.delete(chain, None)
+                self.push(&NftChange::AddChain(NftChain::regular(self.id(chain)?)), 0);
+                self.push(&NftChange::FlushChain(self.id(chain)?), 0);
             }
-            BatchLine::DeleteChain(chain) => {
-                let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
-                self.push(inner, 0);
-                Ok(())
+            BatchLine::DeleteChain(chain) => self.push(&NftChange::DeleteChain(self.id(chain)?), 0),
+            BatchLine::Insert(rule) => self.add(rule, NLM_F_CREATE)?,
+            BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND)?,
+            BatchLine::Delete(rule) => {
+                let unfit = || NoMessages::Unfit(format!("-D {}", rule.specification()));
+                let (handle, id) = (self.first_copy(rule)?.ok_or_else(unfit)?, self.id(&rule.chain)?);
+                self.push(&NftChange::DeleteRule(id.clone(), handle), 0);
+                self.deleted.insert(handle, (id, rule));
             }
-            BatchLine::Insert(rule) => self.add(rule, NLM_F_CREATE),
-            BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
-            BatchLine::Delete(rule) => match self.first_copy(rule)? {
-                Some(handle) => {
-                    self.view(&rule.chain)?.delete(rule, handle);
-                    self.delete(&rule.chain, Some(handle))
-                }
-                None => Err(NoMessages::Unfit(format!("-D {}", rule.specification()))),
-            },
         }
+        Ok(())
     }
 
-    fn id(&self, chain: &ChainName) -> Result<ChainId, NoMessages> {
-        chain_id(self.family, self.table, chain).map_err(NoMessages::Fallback)
+    fn id(&self, chain: &ChainName) -> Result<ChainId, String> {
+        chain_id(self.batch.family, self.batch.table, chain)
     }
 
-    /// The known rules of a chain.
-    fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
-        let id = self.id(chain)?;
-        let Self { family, wanted, filled, seen, .. } = self;
-        let new = || {
-            let wanted = wanted.get(chain).into_iter().flatten().map(|rule| (*rule).clone());
-            ChainView::new(*family, chain.clone(), id, wanted.collect(), filled.contains(chain))
-        };
-        Ok(seen.entry(chain.clone()).or_insert_with(new))
+    fn push(&mut self, change: &NftChange, more: u16) {
+        let messages = message::change(change).into_iter().flatten();
+        self.changes.extend(messages.map(|(message, flags)| packed((message, flags | more))));
     }
 
-    /// The number of the first copy of a rule.
-    fn first_copy(&mut self, rule: &IptablesRule) -> Result<Option<u64>, NoMessages> {
-        self.view(&rule.chain)?;
-        let Self { connection, seen, builtin, .. } = self;
-        let Some(view) = seen.get_mut(&rule.chain) else { return Ok(None) };
-        let found = view.first_copy(connection, rule).map_err(NoMessages::Fallback)?;
+    /// The handle of the first copy of a rule that existed before the batch, and is not deleted by it.
+    fn first_copy(&mut self, rule: &'a IptablesRule) -> Result<Option<u64>, String> {
+        let (id, mut found) = (self.id(&rule.chain)?, None);
+        if !self.listed.contains_key(&rule.chain) {
+            found = self.remembered(&id, rule)?;
+            if found.is_none() {
+                let copies = self.list(&id, &rule.chain)?;
+                self.listed.insert(&rule.chain, copies);
+            }
+        }
+        if found.is_none() {
+            let copies = self.listed.get(&rule.chain).and_then(|listed| listed.get(&rule.canonical()));
+            found = copies.into_iter().flatten().find(|copy| !self.deleted.contains_key(copy)).copied();
+        }
         if found.is_some() && is_builtin(&rule.chain) {
-            builtin.insert(rule.chain.clone());
+            self.builtin.insert(&rule.chain);
+        }
+        Ok(found)
+    }
+
+    /// The remembered handle of a rule, if the kernel still shows the rule.
+    fn remembered(&mut self, id: &ChainId, rule: &IptablesRule) -> Result<Option<u64>, String> {
+        self.asked += 1;
+        let handle = self.connection.handles_without_index().and_then(|handles| handles.find(id, &text(rule)));
+        let Some(handle) = handle.filter(|handle| self.asked <= FEW && !self.deleted.contains_key(handle)) else {
+            return Ok(None);
+        };
+        let read = |payload: &[u8]| read_rule(self.batch.family, &rule.chain, payload);
+        let found = self.connection.rule(id, handle, read).map_err(|cause| unreadable(id, &cause))?;
+        Ok(found.filter(|(_, found)| *found == rule.canonical()).map(|(handle, _)| handle))
+    }
+
+    fn list(&mut self, id: &ChainId, chain: &ChainName) -> Result<HashMap<IptablesRule, Vec<u64>>, String> {
+        let wanted = self.batch.ops.iter().filter_map(BatchLine::existing_rule).filter(|rule| rule.chain == *chain);
+        let wanted: Vec<&IptablesRule> = wanted.collect();
+        let mut found: HashMap<IptablesRule, Vec<u64>> = HashMap::new();
+        for (_, (handle, rule)) in copies(self.connection, self.batch.family, id, chain, &wanted)? {
+            found.entry(rule).or_default().push(handle);
         }
         Ok(found)
     }
 
     /// Creates a missing built-in chain, as the programs do when they first use it.
-    fn ensure_builtin(&mut self, chain: &ChainName) -> Result<(), NoMessages> {
-        if !is_builtin(chain) || self.builtin.contains(chain) {
+    fn ensure_builtin(&mut self, chain: &'a ChainName, id: &ChainId) -> Result<(), String> {
+        if !is_builtin(chain) || !self.builtin.insert(chain) || exists(self.connection, id)? {
             return Ok(());
         }
-        let id = self.id(chain)?;
-        if !exists(self.connection, &id).map_err(NoMessages::Fallback)? {
-            let unknown = || NoMessages::Fallback(format!("chain {id} is not in this table"));
-            let chain = builtin(self.table, &id).ok_or_else(unknown)?;
-            if self.foundation.is_empty() {
-                self.foundation.push(packed(message::ensure_table(&id.table)));
-            }
-            self.foundation.push(packed(message::add_chain(&chain)));
+        let missing = builtin(self.batch.table, id).ok_or_else(|| format!("chain {id} is not in this table"))?;
+        if self.foundation.is_empty() {
+            self.foundation.push(packed(message::ensure_table(&id.table)));
         }
-        self.builtin.insert(chain.clone());
+        self.foundation.push(packed(message::add_chain(&missing)));
         Ok(())
     }
 
-    fn push(&mut self, inner: NfTablesMessage, flags: u16) {
-        self.changes.push(packed((request::message(TableFamily::from(self.family), inner), flags)));
-    }
-
-    fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), NoMessages> {
-        let attributes = message::names(&self.id(chain)?);
-        self.push(NfTablesMessage::NewChain(ChainMessage { attributes }), flags);
-        Ok(())
-    }
-
-    /// Deletes a rule, or all rules of a chain.
-    fn delete(&mut self, chain: &ChainName, handle: Option<u64>) -> Result<(), NoMessages> {
-        let mut attributes = message::stands_in(&self.id(chain)?);
-        attributes.extend(handle.map(RuleAttribute::Handle));
-        self.push(NfTablesMessage::DeleteRule(RuleMessage { attributes }), 0);
-        Ok(())
-    }
-
-    fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
-        self.ensure_builtin(&rule.chain)?;
-        self.view(&rule.chain)?;
-        let Self { connection, seen, changes, .. } = self;
-        let is_remembered = seen.get_mut(&rule.chain).is_some_and(|view| view.add(connection, rule, changes.len()));
-        let flags = if is_remembered { flags | NLM_F_ECHO } else { flags };
-        let message = addition(self.family, self.table, rule).map_err(NoMessages::Fallback)?;
+    fn add(&mut self, rule: &'a IptablesRule, flags: u16) -> Result<(), String> {
+        let id = self.id(&rule.chain)?;
+        self.ensure_builtin(&rule.chain, &id)?;
+        let message = addition(self.batch.family, &id, rule)?;
+        let are_kept = self.connection.handles_without_index().is_some_and(RuleHandles::are_kept);
+        let flags = if are_kept && !self.filled.contains(&rule.chain) {
+            self.added.push((self.changes.len(), id, rule));
+            flags | NLM_F_ECHO
+        } else {
+            flags
+        };
         self.changes.push((message, flags));
         Ok(())
     }
 }
 
 /// The message that adds a rule, with its parts in the order in which the kernel returns them, so that both compare equal.
-fn addition(family: Family, table: IptablesTable, rule: &IptablesRule) -> Result<PackedMessage, String> {
+fn addition(family: Family, id: &ChainId, rule: &IptablesRule) -> Result<PackedMessage, String> {
     let rule = rule.canonical();
     let parts = encode(family, &rule).ok_or_else(|| format!("rule {rule} is of an unknown kind"))?;
-    let mut attributes = message::stands_in(&chain_id(family, table, &rule.chain)?);
+    let mut attributes = message::stands_in(id);
     attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
     let compat = [be32(1, protocol_number(&rule)), be32(2, 0)];
     attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
-    let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
-    Ok(request::message(TableFamily::from(family), inner).into())
+    Ok(request::message(id.table.family, NfTablesMessage::NewRule(RuleMessage { attributes })).into())
 }

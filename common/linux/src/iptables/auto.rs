@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, RulePlaces, SkeletonLock};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, SkeletonLock};
 use cni_netfilter::nftables::Nftables;
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 
@@ -219,20 +219,19 @@ impl Iptables for AutoIptables {
         }
     }
 
-    fn places(
+    fn find(
         &mut self,
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
         rules: &[&IptablesRule],
-    ) -> Result<RulePlaces, NetfilterError> {
+    ) -> Result<Vec<(usize, IptablesRule)>, NetfilterError> {
         if self.is_in_nftables(family)
-            && let Ok(places) = native::places(self.kernel.connection(), family, table, chain, rules)
+            && let Ok(found) = native::find(self.kernel.connection(), family, table, chain, rules)
         {
-            return Ok(places);
+            return Ok(found);
         }
-        let listed = self.list(family, table, chain)?.unwrap_or_default();
-        Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
+        Ok(self.list(family, table, chain)?.unwrap_or_default().into_iter().enumerate().collect())
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), NetfilterError> {

@@ -3,7 +3,6 @@
 use std::any::Any;
 
 use super::batch::Batch;
-use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
 use crate::error::NetfilterError;
 use cni_core::family::Family;
@@ -20,19 +19,18 @@ pub trait Iptables {
     /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError>;
 
-    /// The positions of all copies of some rules in their chain, counted from 0.
+    /// The copies of some rules of a chain with their positions, counted from 0; other rules may be among them.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn places(
+    fn find(
         &mut self,
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-        rules: &[&IptablesRule],
-    ) -> Result<RulePlaces, NetfilterError> {
-        let listed = self.list(family, table, chain)?.unwrap_or_default();
-        Ok(RulePlaces::among(listed.into_iter().enumerate(), rules))
+        _rules: &[&IptablesRule],
+    ) -> Result<Vec<(usize, IptablesRule)>, NetfilterError> {
+        Ok(self.list(family, table, chain)?.unwrap_or_default().into_iter().enumerate().collect())
     }
 
     /// Carries out a batch, completely or not at all.

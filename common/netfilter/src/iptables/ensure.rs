@@ -18,7 +18,7 @@ use super::change::{
 use super::owned::OwnedState;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
-use super::seen::{SeenChains, find_places};
+use super::seen::SeenChains;
 use crate::error::{NetfilterError, NetfilterErrorKind, retried};
 use crate::position::RulePosition;
 use crate::undo::ReplacementUndo;
@@ -123,7 +123,7 @@ impl<'a> BatchDraft<'a> {
             want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
-        let places = find_places(tables, want.family, want.table, &want.rules)?;
+        let places = SeenChains::find(tables, want.family, want.table, &want.rules)?;
         want.rules.iter().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
         // If all rules exist, this is a repair, and the places of shared rules count.
         Ok(Some(draft).filter(|draft| want.rules.is_empty() || !draft.added.is_empty()))
@@ -319,7 +319,7 @@ pub(super) fn out_of_order<'a>(
 ) -> Result<Option<&'a IptablesRule>, NetfilterError> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
-    let places = find_places(tables, want.family, want.table, both)?;
+    let places = SeenChains::find(tables, want.family, want.table, both)?;
     Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 

@@ -7,7 +7,7 @@ use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::{out_of_order, unreached};
 use super::rule::IptablesRule;
-use super::seen::{SeenChains, find_places};
+use super::seen::SeenChains;
 use crate::error::NetfilterError;
 use cni_core::names::ChainName;
 
@@ -24,7 +24,7 @@ pub fn missing<'a>(
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
     }
-    let places = find_places(tables, want.family, want.table, rules.iter().copied())?;
+    let places = SeenChains::find(tables, want.family, want.table, rules.iter().copied())?;
     for rule in rules {
         // A user's own text may look different in a listing, so only the condition can decide.
         if places.copies(rule) == 0 && !holds(tables, want, &[rule])? {

@@ -13,7 +13,6 @@ mod ensure;
 mod missing;
 mod owned;
 mod parse;
-mod place;
 mod remove;
 mod render;
 mod rule;
@@ -28,7 +27,6 @@ pub use change::{
 };
 pub use ensure::{ensure, is_unreached, undo};
 pub use missing::missing;
-pub use place::RulePlaces;
 pub use remove::remove;
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};
 pub use stale::stale;

@@ -10,7 +10,7 @@ use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, JumpRemoval, OwnedChainRef};
 use super::rule::IptablesRule;
-use super::seen::{SeenChains, find_places};
+use super::seen::SeenChains;
 use crate::error::{NetfilterError, retried};
 use cni_core::names::ChainName;
 
@@ -78,7 +78,7 @@ fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), Ne
 /// The lines that delete every copy of the unwanted rules, if no chain is removed.
 fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, NetfilterError> {
     let IptablesRemoval { family, table, rules, .. } = unwanted;
-    let places = find_places(tables, *family, *table, rules)?;
+    let places = SeenChains::find(tables, *family, *table, rules)?;
     let mut listed = HashSet::new();
     let once = rules.iter().map(IptablesRule::canonical).filter(|rule| listed.insert(rule.clone()));
     Ok(once.flat_map(|rule| std::iter::repeat_n(BatchLine::Delete(rule.clone()), places.copies(&rule))).collect())

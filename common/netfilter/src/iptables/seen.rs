@@ -1,32 +1,34 @@
-//! The chains that were read for a repair, as they were at that moment.
+//! The chains that were read for a change, as they were at that moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::backend::Iptables;
-use super::place::RulePlaces;
 use super::rule::{IptablesRule, IptablesTable};
 use crate::error::NetfilterError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// The chains that were asked for; `None` for one that does not exist.
+#[derive(Default)]
 pub(super) struct SeenChains(BTreeMap<ChainName, Option<SeenChain>>);
 
-/// The rules of a chain in order, with the number of copies of each, for fast look-up.
+/// The rules of a chain in order, with the positions of the copies of each, counted from 0.
+#[derive(Default)]
 struct SeenChain {
     rules: Vec<Rc<IptablesRule>>,
-    copies: HashMap<Rc<IptablesRule>, usize>,
+    places: HashMap<Rc<IptablesRule>, Vec<usize>>,
 }
 
 impl SeenChain {
-    fn new(rules: Vec<IptablesRule>) -> Self {
-        let rules: Vec<Rc<IptablesRule>> = rules.into_iter().map(Rc::new).collect();
-        let mut copies = HashMap::new();
-        for rule in &rules {
-            *copies.entry(Rc::clone(rule)).or_insert(0) += 1;
+    fn new(listed: impl IntoIterator<Item = (usize, IptablesRule)>) -> Self {
+        let mut chain = Self::default();
+        for (place, rule) in listed {
+            let rule = Rc::new(rule);
+            chain.places.entry(Rc::clone(&rule)).or_default().push(place);
+            chain.rules.push(rule);
         }
-        Self { rules, copies }
+        chain
     }
 }
 
@@ -41,10 +43,29 @@ impl SeenChains {
         let mut seen = BTreeMap::new();
         for chain in chains {
             if !seen.contains_key(chain) {
-                seen.insert(chain.clone(), iptables.list(family, table, chain)?.map(SeenChain::new));
+                let listed = iptables.list(family, table, chain)?;
+                seen.insert(chain.clone(), listed.map(|rules| SeenChain::new(rules.into_iter().enumerate())));
             }
         }
         Ok(Self(seen))
+    }
+
+    /// Finds rules in their chains, and reads as little of each chain as possible: only the copies of these rules are known
+    /// then.
+    pub(super) fn find<'a>(
+        tables: &mut dyn Iptables,
+        family: Family,
+        table: IptablesTable,
+        rules: impl IntoIterator<Item = &'a IptablesRule>,
+    ) -> Result<Self, NetfilterError> {
+        let mut chains: BTreeMap<&ChainName, Vec<&IptablesRule>> = BTreeMap::new();
+        rules.into_iter().for_each(|rule| chains.entry(&rule.chain).or_default().push(rule));
+        let mut seen = Self::default();
+        for (chain, rules) in chains {
+            let found = tables.find(family, table, chain, &rules)?;
+            seen.0.insert(chain.clone(), Some(SeenChain::new(found)));
+        }
+        Ok(seen)
     }
 
     /// Adds the chains that others were read of.
@@ -68,29 +89,17 @@ impl SeenChains {
 
     /// The number of copies of a rule.
     pub(super) fn copies(&self, rule: &IptablesRule) -> usize {
-        let copies = self.chain(&rule.chain).and_then(|chain| chain.copies.get(&rule.canonical()));
-        copies.copied().unwrap_or_default()
+        self.places(rule).len()
     }
 
     /// Whether this is the first rule of its chain.
     pub(super) fn is_first(&self, rule: &IptablesRule) -> bool {
-        let first = self.chain(&rule.chain).and_then(|chain| chain.rules.first());
-        first.is_some_and(|first| **first == rule.canonical())
-    }
-
-    /// The positions of the copies of a rule, counted from 0.
-    pub(super) fn places(&self, rule: &IptablesRule) -> Vec<usize> {
-        if self.copies(rule) == 0 {
-            return Vec::new();
-        }
-        let (rules, rule) = (self.chain(&rule.chain).map(|chain| &chain.rules), rule.canonical());
-        rules.into_iter().flatten().enumerate().filter(|(_, one)| ***one == rule).map(|(place, _)| place).collect()
+        self.places(rule).first() == Some(&0)
     }
 
     /// Whether a rule precedes another one of its chain; true if either is missing.
     pub(super) fn is_above(&self, rule: &IptablesRule, other: &IptablesRule) -> bool {
-        let place = |rule| self.places(rule).first().copied();
-        place(rule).zip(place(other)).is_none_or(|(rule, other)| rule < other)
+        self.places(rule).first().zip(self.places(other).first()).is_none_or(|(rule, other)| rule < other)
     }
 
     /// Whether this is the last rule of its chain.
@@ -99,23 +108,12 @@ impl SeenChains {
         last.is_some_and(|last| **last == rule.canonical())
     }
 
+    fn places(&self, rule: &IptablesRule) -> &[usize] {
+        let places = self.chain(&rule.chain).and_then(|chain| chain.places.get(&rule.canonical()));
+        places.map(Vec::as_slice).unwrap_or_default()
+    }
+
     fn chain(&self, chain: &ChainName) -> Option<&SeenChain> {
         self.0.get(chain).and_then(Option::as_ref)
     }
-}
-
-/// Finds the positions of rules in their chains, and reads as little of each chain as possible.
-pub(super) fn find_places<'a>(
-    tables: &mut dyn Iptables,
-    family: Family,
-    table: IptablesTable,
-    rules: impl IntoIterator<Item = &'a IptablesRule>,
-) -> Result<RulePlaces, NetfilterError> {
-    let mut chains: BTreeMap<&ChainName, Vec<&IptablesRule>> = BTreeMap::new();
-    rules.into_iter().for_each(|rule| chains.entry(&rule.chain).or_default().push(rule));
-    let mut found = RulePlaces::default();
-    for (chain, rules) in chains {
-        found.extend(tables.places(family, table, chain, &rules)?);
-    }
-    Ok(found)
 }

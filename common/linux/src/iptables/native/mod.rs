@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, ChainRules, IptablesRule, IptablesTable, RulePlaces};
+use cni_netfilter::iptables::{Batch, ChainRules, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::Generation;
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 
@@ -46,16 +46,16 @@ pub(super) fn list(
     Ok(Some(rules.into_iter().map(|(_, rule)| rule).collect()))
 }
 
-/// The positions of all copies of some rules in their chain, counted from 0.
-pub(super) fn places(
+/// The rules of a chain that may be copies of some rules, with their positions, counted from 0.
+pub(super) fn find(
     connection: &mut NftConnection,
     family: Family,
     table: IptablesTable,
     chain: &ChainName,
     rules: &[&IptablesRule],
-) -> Result<RulePlaces, String> {
+) -> Result<Vec<(usize, IptablesRule)>, String> {
     let found = copies(connection, family, &chain_id(family, table, chain)?, chain, rules)?;
-    Ok(RulePlaces::among(found.into_iter().map(|(place, (_, rule))| (place, rule)), rules))
+    Ok(found.into_iter().map(|(place, (_, rule))| (place, rule)).collect())
 }
 
 /// Carries out a batch.

@@ -121,27 +121,15 @@ impl PacketConditions {
                 Some((Expression::EtherSource(Mac::from_kernel(value)?), rest))
             }
             [Instruction::Compare(is, value), rest @ ..] => {
-                let prefix = u8::try_from(value.len() * 8).ok()?;
-                Some((self.address(load, *is, value, prefix)?, rest))
+                let (end, cidr) = network(self.family?, load, None, value)?;
+                Some((Expression::Address(end, *is, cidr), rest))
             }
             [Instruction::Mask(bits), Instruction::Compare(is, value), rest @ ..] => {
-                let prefix = prefix(bits)?;
-                Some((self.address(load, *is, value, prefix)?, rest))
+                let (end, cidr) = network(self.family?, load, Some(bits), value)?;
+                Some((Expression::Address(end, *is, cidr), rest))
             }
             _ => None,
         }
-    }
-
-    fn address(&self, load: &Instruction, is: Equality, value: &[u8], prefix: u8) -> Option<Expression> {
-        let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
-        let family = self.family?;
-        let end = end(*offset, family)?;
-        let mut bytes = value.to_vec();
-        bytes.resize(usize::from(family.bits() / 8), 0);
-        let fits = usize::try_from(*length).ok() == Some(value.len());
-        let cidr = Cidr::new(ip(&bytes)?, prefix)?;
-        // A value with other bits than those of the mask is no address of any packet.
-        (fits && cidr.family() == family && cidr.is_network()).then_some(Expression::Address(end, is, cidr))
     }
 
     fn whole_address(&self, load: &Instruction) -> Option<(PacketEnd, Family)> {
@@ -159,6 +147,23 @@ const fn is_needed(fact: Meta, header: Header) -> bool {
         Meta::InType => matches!(header, Header::Link),
         Meta::InName | Meta::OutName => false,
     }
+}
+
+/// Reads a comparison of an address with a network. A value with other bits than those of the mask is no address of any
+/// packet.
+pub(super) fn network(
+    family: Family,
+    load: &Instruction,
+    bits: Option<&Vec<u8>>,
+    value: &[u8],
+) -> Option<(PacketEnd, Cidr)> {
+    let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
+    let end = end(*offset, family)?;
+    let prefix = bits.map_or_else(|| u8::try_from(value.len() * 8).ok(), |bits| prefix(bits))?;
+    let mut bytes = value.to_vec();
+    bytes.resize(usize::from(family.bits() / 8), 0);
+    let cidr = Cidr::new(ip(&bytes)?, prefix).filter(|cidr| cidr.family() == family && cidr.is_network())?;
+    (usize::try_from(*length).ok() == Some(value.len())).then_some((end, cidr))
 }
 
 fn end(offset: u32, family: Family) -> Option<PacketEnd> {

@@ -1,7 +1,5 @@
 //! Decodes the expressions that any release of iptables-nft writes back to the rule.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
@@ -11,7 +9,8 @@ use cni_netfilter::nftables::{Equality, PacketEnd, Verdict};
 
 use super::extension::protocol;
 use super::part::RulePart;
-use crate::nftables::compile::{PORT, address_offset, mask};
+use crate::nftables::compile::PORT;
+use crate::nftables::decompile::network;
 use crate::nftables::instruction::{Header, Instruction, Meta};
 
 /// The offset of the protocol in an IPv4 header: releases before 1.8.8 read it there.
@@ -96,34 +95,21 @@ impl RuleReader {
     }
 
     fn compare(&mut self, load: &Instruction, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
-        match load {
-            Instruction::Meta(meta @ (Meta::InName | Meta::OutName)) if bits.is_none() => self.link(*meta, is, value),
-            Instruction::Meta(Meta::Transport) if bits.is_none() && is == Equality::Equal => self.protocol(value),
-            Instruction::Payload { header: Header::Network, offset, length: 1 }
-                if *offset == self.protocol_offset() && bits.is_none() && is == Equality::Equal =>
-            {
-                self.protocol(value)
-            }
-            Instruction::Payload { header: Header::Network, offset, length } => {
-                self.address(*offset, *length, bits, is, value)
-            }
-            load if *load == PORT && bits.is_none() && is == Equality::Equal => {
-                self.matches.push(Match::Port(self.proto?, u16::from_be_bytes(value.try_into().ok()?)));
-                Some(())
-            }
-            Instruction::Meta(_)
-            | Instruction::Payload { .. }
-            | Instruction::DestinationType
-            | Instruction::ConnectionState
-            | Instruction::ConnectionStatus
-            | Instruction::Mask(_)
-            | Instruction::Compare(..)
-            | Instruction::InSet(_)
-            | Instruction::Load { .. }
-            | Instruction::Verdict(_)
-            | Instruction::Dnat { .. }
-            | Instruction::Masquerade => None,
+        if let Instruction::Meta(meta @ (Meta::InName | Meta::OutName)) = load
+            && bits.is_none()
+        {
+            return self.link(*meta, is, value);
         }
+        let is_plain = bits.is_none() && is == Equality::Equal;
+        let header = Instruction::Payload { header: Header::Network, offset: self.protocol_offset(), length: 1 };
+        if is_plain && (*load == header || *load == Instruction::Meta(Meta::Transport)) {
+            return self.protocol(value);
+        }
+        if is_plain && *load == PORT {
+            self.matches.push(Match::Port(self.proto?, u16::from_be_bytes(value.try_into().ok()?)));
+            return Some(());
+        }
+        self.address(load, bits, is, value)
     }
 
     const fn protocol_offset(&self) -> u32 {
@@ -159,22 +145,8 @@ impl RuleReader {
         }
     }
 
-    fn address(&mut self, offset: u32, length: u32, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
-        let end = [PacketEnd::Source, PacketEnd::Destination]
-            .into_iter()
-            .find(|end| address_offset(*end, self.family) == offset)?;
-        if usize::try_from(length).ok() != Some(value.len()) {
-            return None;
-        }
-        let whole = u8::try_from(value.len() * 8).ok()?;
-        let prefix = match bits {
-            None => whole,
-            Some(bits) => (0..=whole).find(|prefix| mask(*prefix, value.len()) == *bits)?,
-        };
-        let cidr = Cidr::new(ip(self.family, value)?, prefix).filter(|cidr| cidr.is_network())?;
-        if is_mapped(cidr) {
-            return None;
-        }
+    fn address(&mut self, load: &Instruction, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
+        let (end, cidr) = network(self.family, load, bits, value).filter(|(_, cidr)| !is_mapped(*cidr))?;
         match (end, is) {
             (PacketEnd::Source, Equality::Equal) => self.place(0, Match::Source(cidr)),
             (PacketEnd::Source, Equality::Other) => self.place(0, Match::NotSource(cidr)),
@@ -188,15 +160,6 @@ impl RuleReader {
 /// with such an address, which no plugin makes, is left to the programs of iptables.
 fn is_mapped(cidr: Cidr) -> bool {
     cidr.family() == Family::V6 && cidr.to_string().parse() != Ok(cidr)
-}
-
-fn ip(family: Family, value: &[u8]) -> Option<IpAddr> {
-    let mut bytes = value.to_vec();
-    bytes.resize(usize::from(family.bits() / 8), 0);
-    match family {
-        Family::V4 => <[u8; 4]>::try_from(bytes).ok().map(Ipv4Addr::from).map(IpAddr::from),
-        Family::V6 => <[u8; 16]>::try_from(bytes).ok().map(Ipv6Addr::from).map(IpAddr::from),
-    }
 }
 
 fn target(verdict: &Verdict) -> Option<Target> {

@@ -14,7 +14,7 @@ use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     BaseChain, BaseChainType, ChainContent, ChainId, Direction, Equality, ExistingRules, Expression, Hook, ListedRule,
     NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, OwnedRules, Policy, RuleSelection,
-    RuleTag, TableFamily, TableId, UnwantedNftRules, Verdict, WantedChain, WordError,
+    RuleTag, TableFamily, TableId, UnwantedNftRules, Verdict, WantedChain,
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::{Host, LinkQuery};
@@ -75,8 +75,8 @@ impl CheckNames {
         Self { iface: chain(""), mac: chain(MAC), comment: NftComment::cut(comment.as_str()) }
     }
 
-    fn plain(reference: &str) -> Result<Self, WordError> {
-        let chain = |end| Ok(table().chain_named(NftName::parse(&format!("{CHAIN}{reference}{end}"))?));
+    fn plain(reference: &str) -> Result<Self, Error> {
+        let chain = |end| NftName::parse(&format!("{CHAIN}{reference}{end}")).map(|name| table().chain_named(name));
         let comment = NftComment::parse(&format!("{COMMENT}{reference}"))?;
         Ok(Self { iface: chain("")?, mac: chain(MAC)?, comment })
     }

@@ -27,7 +27,7 @@ pub use change::{
 pub use ensure::{ensure, undo};
 pub use listed::{ListedRule, RuleText};
 pub use missing::{missing, missing_elements};
-pub use name::{NftComment, NftName, WordError};
+pub use name::{NftComment, NftName};
 pub use object::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, TableFamily, TableId};
 pub use remove::remove;
 pub use rule::{Direction, Equality, Expression, NftRule, PacketEnd, Verdict};

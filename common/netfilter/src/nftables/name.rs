@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::hash_hex;
 
 /// `NFT_NAME_MAXLEN` of `linux/netfilter/nf_tables.h`, less the end mark.
@@ -11,32 +12,6 @@ const NAME_LEN: usize = 255;
 
 /// `NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl's `udata.h`: what `nft` itself accepts.
 const COMMENT_LEN: usize = 128;
-
-/// A name or a comment that breaks its rules.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WordError {
-    /// A name of nf_tables has 1 to 255 bytes, and none that a script reads as something else.
-    #[error("invalid nftables name {name:?}")]
-    Name { name: String },
-    /// A comment of nf_tables has at most 128 bytes, none of them a quotation mark or a control character.
-    #[error("invalid nftables comment {text:?}")]
-    Comment { text: String },
-}
-
-impl Failure for WordError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Name { .. } | Self::Comment { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Name { .. } => format!("it must have 1 to {NAME_LEN} bytes, no blank, and none of \"';{{}}#\\"),
-            Self::Comment { .. } => format!("it must have at most {COMMENT_LEN} bytes, and no quotation mark"),
-        }
-    }
-}
 
 /// The name of a table, a chain or a set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,13 +21,17 @@ impl NftName {
     /// Accepts a name that fits.
     ///
     /// # Errors
-    /// [`WordError::Name`] for one that is empty, too long, or holds a character that a script cannot hold.
-    pub fn parse(name: &str) -> Result<Self, WordError> {
+    /// For one that is empty, too long, or holds a character that a script cannot hold.
+    pub fn parse(name: &str) -> Result<Self, Error> {
         let odd = |c: char| c.is_whitespace() || c.is_control() || "\"';{}#\\".contains(c);
         if (1..=NAME_LEN).contains(&name.len()) && !name.contains(odd) {
             Ok(Self(name.to_owned()))
         } else {
-            Err(WordError::Name { name: name.to_owned() })
+            Err(fail!(
+                InvalidConfig,
+                "invalid nftables name {name:?}",
+                details: "it must have 1 to {NAME_LEN} bytes, no blank, and none of \"';{{}}#\\"
+            ))
         }
     }
 
@@ -98,10 +77,17 @@ impl NftComment {
     /// Accepts a comment that fits.
     ///
     /// # Errors
-    /// [`WordError::Comment`] for one that is too long, or holds a character that `nft` cannot read back.
-    pub fn parse(text: &str) -> Result<Self, WordError> {
+    /// For one that is too long, or holds a character that `nft` cannot read back.
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let comment = Self::cut(text);
-        if comment.0 == text { Ok(comment) } else { Err(WordError::Comment { text: text.to_owned() }) }
+        if comment.0 == text {
+            return Ok(comment);
+        }
+        Err(fail!(
+            InvalidConfig,
+            "invalid nftables comment {text:?}",
+            details: "it must have at most {COMMENT_LEN} bytes, and no quotation mark"
+        ))
     }
 
     /// Takes a text without its quotation marks and control characters, and no more of it than fits.
@@ -134,13 +120,14 @@ mod tests {
     #[test]
     fn a_name_is_as_long_as_the_kernel_takes_and_stays_one_word() {
         for good in ["a", "cni-br-iface-id1-eth0.100-mac", "_x", &"n".repeat(255)] {
-            assert_eq!(NftName::parse(good).map(|name| name.to_string()), Ok(good.to_owned()));
+            assert_eq!(NftName::parse(good).map(|name| name.to_string()).ok(), Some(good.to_owned()));
         }
         for bad in ["", "a b", "a;b", "a\nb", "{", "a\"", "a#b", &"n".repeat(256)] {
-            assert_eq!(NftName::parse(bad), Err(WordError::Name { name: bad.to_owned() }));
+            let error = NftName::parse(bad).expect_err(bad);
+            assert_eq!((error.code().number(), error.to_string()), (7, format!("invalid nftables name {bad:?}")));
         }
         let hashed = NftName::hashed("cni-br-iface-", &"n".repeat(300), "-mac");
-        assert_eq!(NftName::parse(hashed.as_str()).map(|name| name.as_str().len()), Ok(13 + 64 + 4));
+        assert_eq!(NftName::parse(hashed.as_str()).map(|name| name.as_str().len()).ok(), Some(13 + 64 + 4));
         assert_eq!(
             NftName::hashed_parts("dnat", &["net1", "eth0:id1"]).as_str(),
             "dnat-8e48f37d5de60467-d509459a5455817c"
@@ -152,7 +139,8 @@ mod tests {
         let long = format!("{}ü", "x".repeat(127));
         assert_eq!(NftComment::cut(&long).as_str(), "x".repeat(127));
         assert_eq!(NftComment::cut("a \"b\"\n c").as_str(), "a b c");
-        assert_eq!(NftComment::parse(&long), Err(WordError::Comment { text: long }));
-        assert_eq!(NftComment::parse(&"x".repeat(128)).map(|comment| comment.as_str().len()), Ok(128));
+        let error = NftComment::parse(&long).expect_err("too long");
+        assert_eq!((error.code().number(), error.to_string()), (7, format!("invalid nftables comment {long:?}")));
+        assert_eq!(NftComment::parse(&"x".repeat(128)).map(|comment| comment.as_str().len()).ok(), Some(128));
     }
 }

@@ -200,7 +200,7 @@ impl TransactionDraft {
             }
             ExistingRules::Replace => {
                 let tagged: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
-                let Replacement { stale, lacking } = Replacement::new(tag, rules, &tagged);
+                let (stale, lacking) = replacement(owned, &tagged);
                 if !stale.is_empty() || !lacking.is_empty() {
                     self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
                     self.extend(lacking.iter().cloned().map(NftChange::AddRule));
@@ -254,37 +254,20 @@ impl TransactionDraft {
     }
 }
 
-/// The changes that replace the rules with a tag by the wanted ones.
-struct Replacement<'a> {
-    stale: Vec<&'a ListedRule>,
-    lacking: Vec<NftRule>,
-}
-
-impl<'a> Replacement<'a> {
-    fn new(tag: &RuleTag, wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
-        if are(found.iter().copied(), wanted) {
-            return Self { stale: Vec::new(), lacking: Vec::new() };
-        }
-        match tag {
-            // These all lead to one chain, so their order does not matter, and those that stay keep their places.
-            RuleTag::LeadsTo(_) => Self::of_difference(wanted, found),
-            RuleTag::Exactly(_) | RuleTag::Begins(_) | RuleTag::LeadsNowhere(_) => {
-                Self { stale: found.to_vec(), lacking: wanted.to_vec() }
-            }
-        }
+/// The rules with a tag that are removed, and those that are added in their place.
+fn replacement<'a>(
+    OwnedRules { chain, tag, rules, .. }: &OwnedRules,
+    found: &[&'a ListedRule],
+) -> (Vec<&'a ListedRule>, Vec<NftRule>) {
+    if are(found.iter().copied(), rules) {
+        return (Vec::new(), Vec::new());
     }
-
-    fn of_difference(wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
-        let mut left: HashSet<RuleText> = wanted.iter().map(RuleText::of).collect();
-        let family = wanted.first().map(|rule| rule.chain.table.family);
-        let mut is_stale = |rule: &ListedRule| {
-            let text = family.and_then(|family| rule.text(family));
-            text.is_none_or(|text| !left.remove(&text))
-        };
-        let stale = found.iter().copied().filter(|rule| is_stale(rule)).collect();
-        let lacking = wanted.iter().filter(|rule| left.contains(&RuleText::of(rule))).cloned().collect();
-        Self { stale, lacking }
-    }
+    let RuleTag::LeadsTo(_) = tag else { return (found.to_vec(), rules.clone()) };
+    // These all lead to one chain, so their order does not matter, and those that stay keep their places.
+    let mut left: HashSet<RuleText> = rules.iter().map(RuleText::of).collect();
+    let mut is_stale = |rule: &ListedRule| !rule.text(chain.table.family).is_some_and(|text| left.remove(&text));
+    let stale = found.iter().copied().filter(|rule| is_stale(rule)).collect();
+    (stale, rules.iter().filter(|rule| left.contains(&RuleText::of(rule))).cloned().collect())
 }
 
 /// Rules that were found, as they can be made again; `None` where that is not possible for all of them.

@@ -10,37 +10,21 @@ use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
 use crate::error::NetfilterError;
 
-/// How much of a chain is read.
-enum ChainQuery {
-    Whole,
-    /// Those of its rules that are meant, and whether it exists.
-    These(Vec<RuleSelection>),
-}
-
-/// How much of some chains is read, each named once, in the order of the requests.
+/// How much of some chains is read: those of their rules that are meant and whether the chain exists, or all of it.
 #[derive(Default)]
-pub(super) struct ChainQueries<'a>(Vec<(&'a ChainId, ChainQuery)>);
+pub(super) struct ChainQueries<'a>(BTreeMap<&'a ChainId, Option<Vec<RuleSelection>>>);
 
 impl<'a> ChainQueries<'a> {
     /// Asks for all rules of a chain.
     pub(super) fn whole(&mut self, chain: &'a ChainId) {
-        *self.of(chain) = ChainQuery::Whole;
+        self.0.insert(chain, None);
     }
 
     /// Asks for some rules of a chain, and whether it exists.
     pub(super) fn these(&mut self, chain: &'a ChainId, meant: impl IntoIterator<Item = RuleSelection>) {
-        match self.of(chain) {
-            ChainQuery::Whole => {}
-            ChainQuery::These(asked) => asked.extend(meant),
+        if let Some(asked) = self.0.entry(chain).or_insert_with(|| Some(Vec::new())) {
+            asked.extend(meant);
         }
-    }
-
-    fn of(&mut self, chain: &'a ChainId) -> &mut ChainQuery {
-        let at = self.0.iter().position(|(asked, _)| *asked == chain).unwrap_or_else(|| {
-            self.0.push((chain, ChainQuery::These(Vec::new())));
-            self.0.len() - 1
-        });
-        &mut self.0[at].1
     }
 }
 
@@ -74,8 +58,8 @@ impl SeenObjects {
     ) -> Result<(), NetfilterError> {
         for (chain, question) in &chains.0 {
             let rules = match question {
-                ChainQuery::Whole => nftables.list(chain)?,
-                ChainQuery::These(meant) => nftables.find(chain, meant)?,
+                None => nftables.list(chain)?,
+                Some(meant) => nftables.find(chain, meant)?,
             };
             self.chains.insert((*chain).clone(), rules);
         }

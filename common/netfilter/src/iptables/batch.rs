@@ -28,30 +28,12 @@ pub enum BatchLine {
 impl BatchLine {
     /// The rule that the line requires or deletes.
     pub const fn existing_rule(&self) -> Option<&IptablesRule> {
-        match self {
-            Self::Require(rule) | Self::Delete(rule) => Some(rule),
-            Self::CreateChain(_) | Self::EmptyChain(_) | Self::DeleteChain(_) | Self::Insert(_) | Self::Append(_) => {
-                None
-            }
-        }
-    }
-
-    /// The rule that the line adds.
-    pub const fn added_rule(&self) -> Option<&IptablesRule> {
-        match self {
-            Self::Insert(rule) | Self::Append(rule) => Some(rule),
-            Self::Require(_) | Self::Delete(_) | Self::CreateChain(_) | Self::EmptyChain(_) | Self::DeleteChain(_) => {
-                None
-            }
-        }
+        if let Self::Require(rule) | Self::Delete(rule) = self { Some(rule) } else { None }
     }
 
     /// The chain that the line makes or empties.
     pub const fn filled_chain(&self) -> Option<&ChainName> {
-        match self {
-            Self::CreateChain(chain) | Self::EmptyChain(chain) => Some(chain),
-            Self::Require(_) | Self::DeleteChain(_) | Self::Insert(_) | Self::Append(_) | Self::Delete(_) => None,
-        }
+        if let Self::CreateChain(chain) | Self::EmptyChain(chain) = self { Some(chain) } else { None }
     }
 
     fn text(&self) -> String {
@@ -79,10 +61,9 @@ pub struct Batch {
 impl Batch {
     /// Whether the batch adds nothing.
     pub fn only_removes(&self) -> bool {
-        self.ops.iter().all(|op| match op {
-            BatchLine::Require(_) | BatchLine::EmptyChain(_) | BatchLine::DeleteChain(_) | BatchLine::Delete(_) => true,
-            BatchLine::CreateChain(_) | BatchLine::Insert(_) | BatchLine::Append(_) => false,
-        })
+        let adds =
+            |op: &BatchLine| matches!(op, BatchLine::CreateChain(_) | BatchLine::Insert(_) | BatchLine::Append(_));
+        !self.ops.iter().any(adds)
     }
 
     /// The input of `iptables-restore --noflush`.

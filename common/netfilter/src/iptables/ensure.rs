@@ -15,7 +15,7 @@ use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
     RulePlacement, SharedRule,
 };
-use super::owned::OwnedState;
+use super::owned::owned_state;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
@@ -136,8 +136,7 @@ impl<'a> BatchDraft<'a> {
             .ops
             .extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(BatchLine::CreateChain));
         want.shared.iter().for_each(|shared| draft.mend(shared, seen));
-        let before = OwnedState::of(want, seen);
-        let stale = before.stale_entries();
+        let (before, stale) = owned_state(want, seen);
         draft.ops.extend(stale.iter().cloned().map(BatchLine::Delete));
         for chain in &want.chains {
             match chain.existing {
@@ -157,7 +156,7 @@ impl<'a> BatchDraft<'a> {
         }
         draft.move_later(seen);
         let is_replaced = !stale.is_empty() || draft.filled.len() > draft.created.len();
-        draft.replaced = is_replaced.then(|| before.into_ruleset());
+        draft.replaced = is_replaced.then_some(before);
         draft
     }
 

@@ -220,24 +220,10 @@ pub enum Target {
 impl Match {
     /// The protocol that it asks for.
     pub const fn protocol(&self) -> Option<Proto> {
-        match self {
-            Self::Protocol(proto) | Self::Port(proto, _) | Self::PortRange(proto, _) | Self::Ports(proto, _) => {
-                Some(*proto)
-            }
-            Self::Source(_)
-            | Self::NotSource(_)
-            | Self::Destination(_)
-            | Self::NotDestination(_)
-            | Self::In(_)
-            | Self::NotIn(_)
-            | Self::Out(_)
-            | Self::NotOut(_)
-            | Self::LocalDestination
-            | Self::Mark(_)
-            | Self::User(_)
-            | Self::RelatedEstablished
-            | Self::Comment(_)
-            | Self::Raw(_) => None,
+        if let Self::Protocol(proto) | Self::Port(proto, _) | Self::PortRange(proto, _) | Self::Ports(proto, _) = self {
+            Some(*proto)
+        } else {
+            None
         }
     }
 }

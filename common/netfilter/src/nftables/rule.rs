@@ -83,41 +83,15 @@ pub enum Expression {
     Raw(Vec<String>),
 }
 
-/// An object of the table that an expression refers to, which must exist as long as the rule.
-enum NamedObject<'a> {
-    /// A chain that packets enter by it.
-    Chain(&'a NftName),
-    /// A set that it looks in.
-    Set(&'a NftName),
-}
-
 impl Expression {
-    const fn named(&self) -> Option<NamedObject<'_>> {
-        match self {
-            Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(NamedObject::Chain(chain)),
-            Self::InSet(.., set) => Some(NamedObject::Set(set)),
-            Self::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
-            | Self::Address(..)
-            | Self::LocalDestination
-            | Self::Port(..)
-            | Self::Interface(..)
-            | Self::EtherSource(_)
-            | Self::EstablishedRelated
-            | Self::DestinationTranslated
-            | Self::Masquerade
-            | Self::Dnat(..)
-            | Self::Raw(_) => None,
-        }
-    }
-
-    /// The chain that packets enter by it.
+    /// The chain that packets enter by it, which must exist as long as the rule.
     pub const fn leads_to(&self) -> Option<&NftName> {
-        if let Some(NamedObject::Chain(name)) = self.named() { Some(name) } else { None }
+        if let Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) = self { Some(chain) } else { None }
     }
 
-    /// The set that it looks in.
+    /// The set that it looks in, which must exist as long as the rule.
     pub const fn looks_in(&self) -> Option<&NftName> {
-        if let Some(NamedObject::Set(name)) = self.named() { Some(name) } else { None }
+        if let Self::InSet(.., set) = self { Some(set) } else { None }
     }
 }
 

@@ -83,11 +83,7 @@ impl Transaction {
 impl NftChange {
     /// The rule that it adds.
     pub const fn added_rule(&self) -> Option<&NftRule> {
-        match self {
-            Self::AddRule(rule) => Some(rule),
-            Self::AddTable(_) | Self::AddChain(_) | Self::AddSet(_) | Self::AddElements(_) => None,
-            Self::DeleteElements(_) | Self::FlushChain(_) | Self::DeleteChain(_) | Self::DeleteRule(..) => None,
-        }
+        if let Self::AddRule(rule) = self { Some(rule) } else { None }
     }
 
     /// The change as a command of `nft`, on one line.

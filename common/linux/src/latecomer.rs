@@ -5,14 +5,12 @@
 //! was refused takes this lock until its change is made. Then at most one of these plugins competes with programs that
 //! do not know the lock.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use cni_files::{FileError, Lock, LockError};
+use cni_files::Lock;
 
-use crate::locks::take_short;
-use cni_kernel::netns::{NetnsScope, OWN_NETNS};
+use crate::locks::take_in_netns;
+use cni_kernel::netns::NetnsScope;
 
 /// The time limit for the lock. After that, the change is tried without it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,16 +22,10 @@ pub(crate) struct LatecomerLock(#[expect(dead_code, reason = "it is released whe
 impl LatecomerLock {
     /// Takes it.
     pub(crate) fn take(scope: &NetnsScope) -> Self {
-        let lock = lock(scope).unwrap_or_else(|error| {
+        let lock = take_in_netns("late", scope, PATIENCE).unwrap_or_else(|error| {
             log::debug!("nf_tables are changed without the lock of those who came too late: {error}");
             None
         });
         Self(lock)
     }
-}
-
-fn lock(scope: &NetnsScope) -> Result<Option<Lock>, LockError> {
-    let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
-    let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref()))?;
-    take_short(&format!("late-{}.lock", netns.ino()), PATIENCE)
 }

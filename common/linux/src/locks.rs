@@ -1,10 +1,13 @@
 //! Locks below `/run`. Locks of attachments and networks are in one file and held to the end of the process; locks for
 //! a short change have a file each.
 
+use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use cni_files::{FileError, Lock, LockError, LockTable, PrivateDirectory, RUN_DIRECTORY};
+use cni_kernel::netns::{NetnsScope, OWN_NETNS};
 use cni_plugin::lock::LockName;
 
 const FILE: &str = "work.lock";
@@ -70,6 +73,13 @@ pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockEr
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same for a lock of a network namespace, which is named by its inode.
+pub fn take_in_netns(kind: &str, scope: &NetnsScope, patience: Duration) -> Result<Option<Lock>, LockError> {
+    let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
+    let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref()))?;
+    take_short(&format!("{kind}-{}.lock", netns.ino()), patience)
 }
 
 /// Whether the run directory cannot be written, in general or by this process.

@@ -4,7 +4,6 @@
 //! They decide nothing: `cni_netfilter::iptables` decides what to write, and what to do if the kernel refuses it.
 
 mod auto;
-mod lock;
 mod native;
 mod program;
 mod restore;

@@ -20,11 +20,6 @@ const GRACE: Duration = Duration::from_secs(20);
 /// The exit status for a lock that is held, among other things: `RESOURCE_PROBLEM` of xtables.h.
 const RESOURCE_PROBLEM: i32 = 4;
 
-/// A program found in `PATH`.
-pub(super) struct Program {
-    path: PathBuf,
-}
-
 /// A program's end.
 pub(super) struct ProgramEnd {
     /// The program with its arguments.
@@ -37,39 +32,33 @@ pub(super) struct ProgramEnd {
     pub(super) stderr: String,
 }
 
-impl Program {
-    /// Looks for a program in the directories of `path`, those with a relative name left out.
-    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, NetfilterError> {
-        let absent = || {
-            let text = format!("failed to locate {name}: no such program in the directories of PATH");
-            let details = format_args!("PATH={}", path.display());
-            NetfilterError::new(NetfilterErrorKind::NoProgram, Code::Program, text, details)
-        };
-        find_program(name, path).map(|path| Self { path }).ok_or_else(absent)
-    }
-
-    /// Runs the program, with patience for its lock. A lock that stays taken is an error here, any other
-    /// end is for the caller to judge.
-    pub(super) fn run(
-        &self,
-        arguments: &[&str],
-        input: &str,
-        patience: Duration,
-        scope: &NetnsScope,
-    ) -> Result<ProgramEnd, NetfilterError> {
-        let seconds = patience.as_secs().max(1).to_string();
-        let arguments = [&["-w", &seconds], arguments].concat();
-        let command = format!("{} {}", self.path.display(), arguments.join(" "));
-        let limit = patience.saturating_add(GRACE);
-        let unanswered = |code, text, details: &dyn Display| {
-            Err(NetfilterError::new(NetfilterErrorKind::Unanswered, code, text, details))
-        };
-        match scope.run(|| process::run_bound(&self.path, &arguments, input.as_bytes(), limit)) {
-            Ok(Ok(output)) => ended(command, output, patience),
-            Ok(Err(error @ ProcessError::Deadline { .. })) => unanswered(Code::TryAgain, error.to_string(), &""),
-            Ok(Err(error)) => unanswered(Code::Program, format!("failed to run {command}"), &error),
-            Err(error) => unanswered(Code::Program, format!("failed to run {command}"), &error),
-        }
+/// Looks for a program in the directories of `path`, those with a relative name left out, and runs it with patience for its
+/// lock. A lock that stays taken is an error here, any other end is for the caller to judge.
+pub(super) fn run(
+    name: &str,
+    path: &OsStr,
+    arguments: &[&str],
+    input: &str,
+    patience: Duration,
+    scope: &NetnsScope,
+) -> Result<ProgramEnd, NetfilterError> {
+    let Some(program) = find_program(name, path) else {
+        let text = format!("failed to locate {name}: no such program in the directories of PATH");
+        let details = format_args!("PATH={}", path.display());
+        return Err(NetfilterError::new(NetfilterErrorKind::NoProgram, Code::Program, text, details));
+    };
+    let seconds = patience.as_secs().max(1).to_string();
+    let arguments = [&["-w", &seconds], arguments].concat();
+    let command = format!("{} {}", program.display(), arguments.join(" "));
+    let unanswered = |code, text, details: &dyn Display| {
+        Err(NetfilterError::new(NetfilterErrorKind::Unanswered, code, text, details))
+    };
+    let limit = patience.saturating_add(GRACE);
+    match scope.run(|| process::run_bound(&program, &arguments, input.as_bytes(), limit)) {
+        Ok(Ok(output)) => ended(command, output, patience),
+        Ok(Err(error @ ProcessError::Deadline { .. })) => unanswered(Code::TryAgain, error.to_string(), &""),
+        Ok(Err(error)) => unanswered(Code::Program, format!("failed to run {command}"), &error),
+        Err(error) => unanswered(Code::Program, format!("failed to run {command}"), &error),
     }
 }
 

@@ -10,15 +10,18 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, BatchLine, Iptables, IptablesRule, IptablesTable, SkeletonLock, Target};
+use cni_netfilter::iptables::{
+    Batch, BatchLine, ChainRules, Iptables, IptablesRule, IptablesTable, SkeletonLock, Target,
+};
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 
-use cni_files::{Lock, find_program};
+use cni_files::{FileError, Lock, LockError, find_program};
 
-use super::lock;
-use super::program::{Program, ProgramEnd};
+use super::program::{self, ProgramEnd};
+use crate::locks::take_in_netns;
 use cni_kernel::netns::NetnsScope;
 
 /// The time limit for a lock, our own and that of legacy iptables.
@@ -33,15 +36,6 @@ pub struct RestoreIptables {
     path: OsString,
     patience: Duration,
     scope: NetnsScope,
-}
-
-/// The outcome of listing a chain.
-enum ChainListing {
-    Rules(Vec<IptablesRule>),
-    Absent,
-    /// The kernel does not have the table.
-    NoTable(ProgramEnd),
-    Unreadable(ProgramEnd),
 }
 
 /// The words of programs for a table that the kernel does not have: those of `iptc_strerror` (libiptc) with the errors of the system in
@@ -109,27 +103,30 @@ impl RestoreIptables {
     }
 
     fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<ProgramEnd, NetfilterError> {
-        let ended = Program::locate(program, &self.path)?.run(arguments, input, self.patience, &self.scope);
+        let ended = program::run(program, &self.path, arguments, input, self.patience, &self.scope);
         if ended.as_ref().is_err_and(|error| error.kind == NetfilterErrorKind::Locked) {
             self.patience = self.patience.min(IMPATIENCE);
         }
         ended
     }
 
+    /// Reads a chain; returns the end of the program where that fails for an unknown reason.
     fn look(
         &mut self,
         family: Family,
         table: IptablesTable,
         chain: &ChainName,
-    ) -> Result<ChainListing, NetfilterError> {
+    ) -> Result<Result<ChainRules, ProgramEnd>, NetfilterError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
         let ended = self.run(family.iptables(), &arguments, "")?;
         match ended.status.code() {
-            Some(0) => Ok(ChainListing::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
-            Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(ChainListing::Absent),
-            Some(status) if self.is_without_table(family, status, &ended.stderr) => Ok(ChainListing::NoTable(ended)),
-            Some(1) if self.is_absent(family, table, chain)? => Ok(ChainListing::Absent),
-            Some(_) | None => Ok(ChainListing::Unreadable(ended)),
+            Some(0) => Ok(Ok(Some(ended.stdout.lines().filter_map(IptablesRule::parse).collect()))),
+            Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Ok(None)),
+            Some(status) if self.is_without_table(family, status, &ended.stderr) => {
+                Err(NetfilterError::no_table(family, table, &ended.command, &ended.stderr))
+            }
+            Some(1) if self.is_absent(family, table, chain)? => Ok(Ok(None)),
+            Some(_) | None => Ok(Err(ended)),
         }
     }
 
@@ -158,24 +155,11 @@ impl Default for RestoreIptables {
 }
 
 impl Iptables for RestoreIptables {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, NetfilterError> {
-        let mut listing = self.look(family, table, chain)?;
-        if let ChainListing::Unreadable(_) = listing {
+    fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError> {
+        match self.look(family, table, chain)? {
+            Ok(rules) => Ok(rules),
             // Somebody may have made the chain just after we looked.
-            listing = self.look(family, table, chain)?;
-        }
-        match listing {
-            ChainListing::Rules(rules) => Ok(Some(rules)),
-            ChainListing::Absent => Ok(None),
-            ChainListing::NoTable(ProgramEnd { command, stderr, .. }) => {
-                Err(NetfilterError::no_table(family, table, &command, &stderr))
-            }
-            ChainListing::Unreadable(ended) => Err(ended.failure()),
+            Err(_) => self.look(family, table, chain)?.map_err(ProgramEnd::failure),
         }
     }
 
@@ -193,7 +177,15 @@ impl Iptables for RestoreIptables {
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
-        let lock = lock::acquire(self.patience, &self.scope)?;
+        // If the run directory cannot be written, there is no lock: then only the kernel and the programs ensure that rules
+        // are changed one after the other.
+        let lock = take_in_netns("filter", &self.scope, self.patience).map_err(|error| match error {
+            LockError::File(FileError { path, source, .. }) => {
+                let text = format!("failed to lock {}", path.display());
+                NetfilterError::new(NetfilterErrorKind::Other, Code::Io, text, source)
+            }
+            LockError::Held { path, waited, holders } => NetfilterError::locked(path.display(), holders, waited),
+        })?;
         let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
         Ok(SkeletonLock::new(lock, has_waited))
     }

@@ -63,13 +63,18 @@ impl NftConnection {
         Some(&mut self.handles).filter(|_| self.kept.is_none())
     }
 
-    /// Whether the object of a question exists.
-    pub(crate) fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
-        match self.converse(|socket| socket.ask(question, |_| Some(()))) {
-            Ok(()) => Ok(true),
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(false),
+    /// The answer to a question about one object; `None` if it does not exist.
+    fn ask<T>(&mut self, question: NetfilterMessage, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Cause> {
+        match self.converse(|socket| socket.ask(question, read)) {
+            Ok(found) => Ok(Some(found)),
+            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
             Err(cause) => Err(cause),
         }
+    }
+
+    /// Whether the object of a question exists.
+    pub(crate) fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
+        Ok(self.ask(question, |_| Some(()))?.is_some())
     }
 
     /// Whether a chain exists.
@@ -82,12 +87,7 @@ impl NftConnection {
 
     /// The type of a chain, which is empty unless it is a base chain; `None` if it does not exist.
     pub(crate) fn chain_type(&mut self, chain: &ChainId) -> Result<Option<String>, Cause> {
-        let read = |payload: &[u8]| Some(listing::read_chain_type(payload).unwrap_or_default());
-        match self.converse(|socket| socket.ask(message::get_chain(chain), read)) {
-            Ok(found) => Ok(Some(found)),
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
-            Err(cause) => Err(cause),
-        }
+        self.ask(message::get_chain(chain), |payload| Some(listing::read_chain_type(payload).unwrap_or_default()))
     }
 
     /// The rules of a chain, `None` if it does not exist; those for which `read` returns `None` are left out. The kernel lists
@@ -176,11 +176,7 @@ impl NftConnection {
         handle: u64,
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<T>, Cause> {
-        match self.converse(|socket| socket.ask(message::get_rule(chain, handle), |payload| Some(read(payload)))) {
-            Ok(rule) => Ok(rule),
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
-            Err(cause) => Err(cause),
-        }
+        Ok(self.ask(message::get_rule(chain, handle), |payload| Some(read(payload)))?.flatten())
     }
 
     /// The state that everything is in.

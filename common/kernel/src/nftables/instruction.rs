@@ -220,18 +220,18 @@ fn nat(family: u32, port: bool) -> Vec<DefaultNla> {
 
 /// The attributes of an instruction.
 #[derive(Clone, Copy)]
-struct InstructionAttributes<'a>(&'a [u8]);
+pub(super) struct InstructionAttributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> InstructionAttributes<'a> {
-    fn find(self, kind: u16) -> Option<Attribute<'a>> {
+    pub(super) fn find(self, kind: u16) -> Option<Attribute<'a>> {
         attributes(self.0).find(|attribute| attribute.kind == kind)
     }
 
-    fn be32(self, kind: u16) -> Option<u32> {
+    pub(super) fn be32(self, kind: u16) -> Option<u32> {
         field(self.find(kind)?.value, 0).map(u32::from_be_bytes)
     }
 
-    fn is(self, kind: u16, value: u32) -> bool {
+    pub(super) fn is(self, kind: u16, value: u32) -> bool {
         self.be32(kind) == Some(value)
     }
 
@@ -244,7 +244,7 @@ impl<'a> InstructionAttributes<'a> {
         NftName::parse(&self.find(kind)?.text()).ok()
     }
 
-    fn value(self, kind: u16) -> Option<Vec<u8>> {
+    pub(super) fn value(self, kind: u16) -> Option<Vec<u8>> {
         self.find(kind)?.nested().find(|attribute| attribute.kind == VALUE).map(|value| value.value.to_vec())
     }
 

@@ -3,8 +3,7 @@
 //! That crate knows only some instructions, so all of them are encoded by name and attributes.
 
 use cni_netfilter::nftables::{
-    BaseChain, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableFamily,
-    TableId,
+    BaseChain, ChainId, Generation, NftChain, NftChange, NftComment, NftRule, NftTable, TableFamily, TableId,
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
@@ -138,31 +137,12 @@ pub fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
     if let Some(BaseChain { kind, hook, priority, policy }) = base {
         attributes.push(ChainAttribute::Type(kind.to_string()));
         // NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY, which may be negative.
-        let place = [be32(1, hook_number(*hook)), DefaultNla::new(2, priority.to_be_bytes().to_vec())];
+        let place = [be32(1, *hook as u32), DefaultNla::new(2, priority.to_be_bytes().to_vec())];
         attributes.push(ChainAttribute::Other(nested(4, &place)));
-        attributes.extend(policy.map(|policy| ChainAttribute::Policy(policy_number(policy))));
+        attributes.extend(policy.map(|policy| ChainAttribute::Policy(policy as u32)));
     }
     attributes.extend(comment.as_ref().map(user_data).map(ChainAttribute::UserData));
     (message(id.table.family, NfTablesMessage::NewChain(ChainMessage { attributes })), NLM_F_CREATE)
-}
-
-/// `enum nf_inet_hooks`; bridges have the same numbers.
-const fn hook_number(hook: Hook) -> u32 {
-    match hook {
-        Hook::Prerouting => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output => 3,
-        Hook::Postrouting => 4,
-    }
-}
-
-/// `NF_DROP` and `NF_ACCEPT`.
-const fn policy_number(policy: Policy) -> u32 {
-    match policy {
-        Policy::Drop => 0,
-        Policy::Accept => 1,
-    }
 }
 
 /// Adds a rule after all others. A caller that removes `NLM_F_APPEND` adds it before them.

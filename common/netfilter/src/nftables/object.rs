@@ -106,28 +106,29 @@ pub enum BaseChainType {
     Filter,
 }
 
-/// The point on a packet's path at which a base chain is called.
+/// The point on a packet's path at which a base chain is called. The numbers are those of `enum nf_inet_hooks`; bridges have
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hook {
     /// When it has come in.
-    Prerouting,
+    Prerouting = 0,
     /// On its way to a process of the host.
-    Input,
+    Input = 1,
     /// On its way through the host.
-    Forward,
+    Forward = 2,
     /// On its way from a process of the host.
-    Output,
+    Output = 3,
     /// When it leaves.
-    Postrouting,
+    Postrouting = 4,
 }
 
-/// What happens to a packet that no rule of a base chain decides about.
+/// What happens to a packet that no rule of a base chain decides about: `NF_ACCEPT` or `NF_DROP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// It passes.
-    Accept,
+    Accept = 1,
     /// The packet is dropped.
-    Drop,
+    Drop = 0,
 }
 
 /// The properties of a base chain, which packets enter without a jump.

@@ -4,8 +4,7 @@
 use netlink_packet_core::DefaultNla;
 
 use super::extension::Extension;
-use crate::netlink::attribute::{attributes, field};
-use crate::nftables::instruction::{Instruction, be32, data, text};
+use crate::nftables::instruction::{Instruction, InstructionAttributes, be32, data, text};
 
 /// One part of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +42,14 @@ impl RulePart {
 
     /// Reads an expression by its name and its attributes; `None` for any that has no type.
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
+        let parts = InstructionAttributes(bytes);
         match name {
             "counter" => Some(Self::Counter),
-            "match" => decoded(bytes).map(Self::Match),
-            "target" => decoded(bytes).map(Self::Target),
-            "meta" if number(bytes, 2) == Some(META_MARK) && number(bytes, 1) == Some(1) => Some(Self::PacketMark),
-            "range" if number(bytes, 1) == Some(1) && number(bytes, 2) == Some(0) => {
-                Some(Self::Within { first: value(bytes, 3)?, last: value(bytes, 4)? })
+            "match" => decoded(parts).map(Self::Match),
+            "target" => decoded(parts).map(Self::Target),
+            "meta" if parts.is(2, META_MARK) && parts.is(1, 1) => Some(Self::PacketMark),
+            "range" if parts.is(1, 1) && parts.is(2, 0) => {
+                Some(Self::Within { first: parts.value(3)?, last: parts.value(4)? })
             }
             name => Instruction::decode(name, bytes).map(Self::Plain),
         }
@@ -61,17 +61,6 @@ fn encoded(Extension { name, revision, info }: &Extension) -> Vec<DefaultNla> {
     vec![text(1, name), be32(2, *revision), DefaultNla::new(3, info.clone())]
 }
 
-fn decoded(data: &[u8]) -> Option<Extension> {
-    let part = |kind| attributes(data).find(|attribute| attribute.kind == kind);
-    Some(Extension { name: part(1)?.text(), revision: number(data, 2)?, info: part(3)?.value.to_vec() })
-}
-
-/// The bytes of a `NFTA_DATA_VALUE`.
-fn value(data: &[u8], kind: u16) -> Option<Vec<u8>> {
-    let found = attributes(data).find(|attribute| attribute.kind == kind)?;
-    found.nested().find(|attribute| attribute.kind == 1).map(|value| value.value.to_vec())
-}
-
-fn number(data: &[u8], kind: u16) -> Option<u32> {
-    field(attributes(data).find(|attribute| attribute.kind == kind)?.value, 0).map(u32::from_be_bytes)
+fn decoded(parts: InstructionAttributes<'_>) -> Option<Extension> {
+    Some(Extension { name: parts.find(1)?.text(), revision: parts.be32(2)?, info: parts.find(3)?.value.to_vec() })
 }

@@ -8,6 +8,7 @@ use crate::backend::{Backend, Netfilter, unless_absent_logged};
 use crate::error::NetfilterError;
 use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, IptablesUndo};
 use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, NftUndo, SetElements};
+use crate::undo::RuleUndo;
 use cni_core::family::Family;
 
 /// Rules that must exist.
@@ -19,35 +20,18 @@ pub enum Ruleset {
     Nftables(NftRuleset),
 }
 
-/// The undo of a change of rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuleUndo {
-    /// In one table of iptables.
-    Iptables(IptablesUndo),
-    /// In tables of nf_tables' own.
-    Nftables(NftUndo),
-}
-
 /// Rules to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleRemoval {
     rules: UnwantedRules,
-    presence: RulesPresence,
+    /// Whether they were made in this back end, so that one that is absent hides them.
+    is_known: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnwantedRules {
     Iptables(IptablesRemoval),
     Nftables(NftRemoval),
-}
-
-/// Whether the rules to be removed are known to exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RulesPresence {
-    /// They were made in this backend: one that is absent hides them.
-    Known,
-    /// They may have been made: a backend that is absent has none.
-    Possible,
 }
 
 /// A rule or element that should exist and does not.
@@ -82,8 +66,8 @@ impl Ruleset {
     /// Then nothing was changed.
     pub fn ensure(&self, netfilter: &mut dyn Netfilter) -> Result<Option<RuleUndo>, NetfilterError> {
         Ok(match self {
-            Self::Iptables(want) => iptables::ensure(netfilter.iptables(), want)?.map(RuleUndo::Iptables),
-            Self::Nftables(want) => nftables::ensure(netfilter.nftables(), want)?.map(RuleUndo::Nftables),
+            Self::Iptables(want) => iptables::ensure(netfilter.iptables(), want)?.map(IptablesUndo::into_rules),
+            Self::Nftables(want) => nftables::ensure(netfilter.nftables(), want)?.map(NftUndo::into_rules),
         })
     }
 
@@ -106,25 +90,15 @@ impl Ruleset {
     }
 }
 
-impl RuleUndo {
-    /// Restores what was replaced, and removes what was added. Absence of that is success.
-    pub fn carry_out(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
-        match self {
-            Self::Iptables(undo) => iptables::undo(netfilter.iptables(), undo),
-            Self::Nftables(undo) => nftables::undo(netfilter.nftables(), undo),
-        }
-    }
-}
-
 impl RuleRemoval {
     const fn possible(rules: UnwantedRules) -> Self {
-        Self { rules, presence: RulesPresence::Possible }
+        Self { rules, is_known: false }
     }
 
     /// The same for rules that are known to have been made in this backend.
     #[must_use]
     pub fn known(self) -> Self {
-        Self { presence: RulesPresence::Known, ..self }
+        Self { is_known: true, ..self }
     }
 
     /// The back end that holds the rules.
@@ -143,7 +117,7 @@ impl RuleRemoval {
             (UnwantedRules::Iptables(_) | UnwantedRules::Nftables(_), _) => false,
         };
         if is_joined {
-            self.presence = RulesPresence::Possible;
+            self.is_known = false;
         }
         is_joined
     }
@@ -158,10 +132,7 @@ impl RuleRemoval {
             }
             UnwantedRules::Nftables(unwanted) => (Level::Info, nftables::remove(netfilter.nftables(), unwanted)),
         };
-        match self.presence {
-            RulesPresence::Known => done,
-            RulesPresence::Possible => unless_absent_logged(level, done).map(|_| ()),
-        }
+        if self.is_known { done } else { unless_absent_logged(level, done).map(|_| ()) }
     }
 }
 
@@ -218,15 +189,6 @@ impl fmt::Display for Ruleset {
         match self {
             Self::Iptables(want) => want.fmt(f),
             Self::Nftables(want) => want.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for RuleUndo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Iptables(undo) => undo.fmt(f),
-            Self::Nftables(undo) => undo.fmt(f),
         }
     }
 }

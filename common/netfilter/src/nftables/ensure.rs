@@ -15,14 +15,13 @@ use super::change::{
 };
 use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain};
-use super::remove::{ATTEMPTS, remove};
+use super::remove::ATTEMPTS;
 use super::rule::{Expression, NftRule};
 use super::seen::{ChainQueries, SeenObjects};
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 use crate::error::{NetfilterError, retried};
 use crate::position::RulePosition;
-use crate::undo::ReplacementUndo;
 
 /// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
 /// removes shared rules, nor a rule that existed before.
@@ -51,17 +50,6 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
             return Ok(NftUndo::new(replaced, Some(added).filter(|added| *added != NftRemoval::default())));
         }
     })
-}
-
-/// Takes back what [`ensure`] has changed. Absence of what it added is success.
-///
-/// # Errors
-/// The first failure; what was replaced and what was added are tried both.
-pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NetfilterError> {
-    let ReplacementUndo { replaced, added } = undo;
-    let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(nftables, replaced).map(|_| ()));
-    let removed = added.as_ref().map_or(Ok(()), |added| remove(nftables, added));
-    restored.and(removed)
 }
 
 /// Reads what must be known, the attachment's own chains first.

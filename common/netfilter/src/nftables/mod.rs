@@ -24,7 +24,7 @@ pub use change::{
     ChainContent, ExistingRules, NftRemoval, NftRuleset, NftUndo, OwnedRules, RuleSelection, RuleTag, UnwantedNftRules,
     WantedChain, WantedRules,
 };
-pub use ensure::{ensure, undo};
+pub use ensure::ensure;
 pub use listed::{ListedRule, RuleText};
 pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName};

@@ -98,9 +98,9 @@ fn inbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
 fn outbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
     let Redirection { direct_users, direct_networks, direct_outbound, proxy, .. } = redirection;
     let users = direct_users.iter().rev().map(|users| direct(Match::User(*users)));
-    let networks = direct_networks.iter().rev().map(|network| direct(Match::Destination(*network)));
+    let networks = direct_networks.iter().rev().map(|network| direct(Match::destination(*network)));
     let ports = direct_outbound.iter().rev().map(|ports| direct(ports.matched()));
-    let loopback = Match::Destination(Cidr::host(FAMILY.loopback()));
+    let loopback = Match::destination(Cidr::host(FAMILY.loopback()));
     let always = [direct(Match::User(*proxy)), direct(loopback), (Vec::new(), jump(REDIRECT))];
     users.chain(networks).chain(ports).chain(always).collect()
 }
@@ -124,7 +124,7 @@ fn asked(dns: DnsRedirection) -> [Vec<Match>; 2] {
         let port = Match::Port(proto, DNS_PORT);
         match dns {
             DnsRedirection::Address(_) => vec![port],
-            DnsRedirection::Port(to) => vec![Match::Destination(Cidr::host((*to.ip()).into())), port],
+            DnsRedirection::Port(to) => vec![Match::destination(Cidr::host((*to.ip()).into())), port],
         }
     })
 }

@@ -12,6 +12,7 @@ use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, RulePlacement, SharedRule, Target,
 };
+use cni_netfilter::nftables::{Direction, Equality};
 
 use crate::config::{FORWARD_CHAIN, STAGE_1, STAGE_2};
 use crate::policy::IngressPolicy;
@@ -88,8 +89,8 @@ pub fn address_alone(address: IpAddr) -> IptablesRuleset {
 fn address_rules(address: IpAddr) -> [IptablesRule; 2] {
     let cidr = Cidr::host(address);
     [
-        rule(FORWARD_CHAIN, vec![Match::Destination(cidr), Match::RelatedEstablished], Target::Accept),
-        rule(FORWARD_CHAIN, vec![Match::Source(cidr)], Target::Accept),
+        rule(FORWARD_CHAIN, vec![Match::destination(cidr), Match::RelatedEstablished], Target::Accept),
+        rule(FORWARD_CHAIN, vec![Match::source(cidr)], Target::Accept),
     ]
 }
 
@@ -102,8 +103,9 @@ pub fn remove(family: Family, addresses: Vec<IpAddr>) -> IptablesRemoval {
 /// The rules of the two stages. A packet from this bridge to elsewhere goes to the second stage, which drops it if the
 /// other bridge has a policy too. The rules are added in this order, and one that is added earlier ends up above.
 fn stages(PolicyBridge { policy, bridge }: &PolicyBridge) -> Vec<SharedRule> {
-    let (input, output) = (Match::In(bridge.clone()), Match::Out(bridge.clone()));
-    let elsewhere = Match::NotOut(bridge.clone());
+    let by = |direction, is| Match::Interface(direction, is, bridge.clone());
+    let (input, output) = (by(Direction::In, Equality::Equal), by(Direction::Out, Equality::Equal));
+    let elsewhere = by(Direction::Out, Equality::Other);
     let this_policy = || Match::Comment(Comment::new(&format!("{RULES} (ingressPolicy: {})", policy.as_str())));
     let mut rules = vec![
         SharedRule { rule: to_stages(), place: RulePlacement::Above(to_rules()) },

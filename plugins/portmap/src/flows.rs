@@ -7,6 +7,7 @@ use cni_core::error::Error;
 use cni_model::plan::{Plan, Step};
 use cni_netfilter::flows::{PortChange, StaleFlows, UdpPort};
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
+use cni_netfilter::nftables::{Equality, PacketEnd};
 use cni_netfilter::{Proto, RuleRemoval};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
@@ -44,10 +45,13 @@ fn udp_port(rule: &IptablesRule) -> Option<UdpPort> {
         .matches
         .iter()
         .find_map(|part| if let Match::Port(Proto::Udp, port) = part { Some(*port) } else { None })?;
-    let host_ip = rule
-        .matches
-        .iter()
-        .find_map(|part| if let Match::Destination(cidr) = part { Some(cidr.address()) } else { None });
+    let host_ip = rule.matches.iter().find_map(|part| {
+        if let Match::Address(PacketEnd::Destination, Equality::Equal, cidr) = part {
+            Some(cidr.address())
+        } else {
+            None
+        }
+    });
     Some(UdpPort { host_ip, port, target })
 }
 

@@ -93,7 +93,7 @@ fn container_rules(config: &Config, chain: &ChainName, target: Cidr) -> Vec<Ipta
 /// are masqueraded like the container's own.
 fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Mapping) -> Vec<IptablesRule> {
     let listen = match mapping.listen {
-        ListenAddress::Address(address) => Some(Match::Destination(Cidr::host(address))),
+        ListenAddress::Address(address) => Some(Match::destination(Cidr::host(address))),
         ListenAddress::Anywhere | ListenAddress::Family(_) => None,
     };
     let rule = |source: Option<Match>, action| {
@@ -113,7 +113,7 @@ fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Map
             }
             Sources::Local => vec![Some(target.network())],
         };
-        rules.extend(sources.into_iter().map(|source| rule(source.map(Match::Source), Target::Jump(mark.clone()))));
+        rules.extend(sources.into_iter().map(|source| rule(source.map(Match::source), Target::Jump(mark.clone()))));
     }
     let to = SocketAddr::new(target.address(), mapping.container_port);
     rules.push(rule(None, Target::Dnat(to)));

@@ -11,6 +11,7 @@ use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Match, OwnedChain,
     OwnedChainRef, Target,
 };
+use cni_netfilter::nftables::{Equality, PacketEnd};
 
 /// The chain that contains the jumps to the containers' masquerade.
 pub fn postrouting() -> ChainName {
@@ -25,9 +26,12 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<IptablesRuleset> {
     let of_family = |family| {
         let own: Vec<Cidr> = addresses.iter().copied().filter(|cidr| cidr.family() == family).collect();
         let mut rules: Vec<IptablesRule> =
-            own.iter().map(|cidr| in_chain(Match::Destination(cidr.network()), Target::Accept)).collect();
+            own.iter().map(|cidr| in_chain(Match::destination(cidr.network()), Target::Accept)).collect();
         rules.dedup();
-        rules.push(in_chain(Match::NotDestination(family.multicast()), Target::Masquerade));
+        rules.push(in_chain(
+            Match::Address(PacketEnd::Destination, Equality::Other, family.multicast()),
+            Target::Masquerade,
+        ));
         Some(IptablesRuleset {
             family,
             table: IptablesTable::Nat,
@@ -45,7 +49,7 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<IptablesRuleset> {
 fn jump(at: &Attachment, address: IpAddr) -> IptablesRule {
     IptablesRule {
         chain: postrouting(),
-        matches: vec![Match::Source(Cidr::host(address)), Match::Comment(at.comment())],
+        matches: vec![Match::source(Cidr::host(address)), Match::Comment(at.comment())],
         target: Target::Jump(at.masquerade_chain()),
     }
 }

@@ -3,12 +3,11 @@
 //! The message of a rule contains its addresses, the names of the chains that it jumps to, and its comment. A rule whose
 //! message lacks those of a wanted rule is another rule.
 
-use std::net::IpAddr;
-
 use cni_core::cidr::Cidr;
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
-use cni_netfilter::nftables::{RuleSelection, RuleTag};
+use cni_netfilter::nftables::{Equality, RuleSelection, RuleTag};
 
+use super::compile::octets;
 use super::listing::user_data;
 
 /// The most marks that are looked for: more of them take longer than decoding.
@@ -76,7 +75,7 @@ fn mark_of_rule(rule: &IptablesRule) -> Mark {
         return Mark::Unknown;
     }
     let address = rule.matches.iter().find_map(|part| {
-        if let Match::Source(cidr) | Match::Destination(cidr) = part {
+        if let Match::Address(_, Equality::Equal, cidr) = part {
             Some(*cidr).filter(|cidr| is_host(*cidr))
         } else {
             None
@@ -101,13 +100,6 @@ fn mark_of_tag(tag: &RuleTag) -> Mark {
 
 fn is_host(cidr: Cidr) -> bool {
     cidr.prefix() == cidr.family().bits()
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().into(),
-        IpAddr::V6(address) => address.octets().into(),
-    }
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -1,6 +1,7 @@
 //! The canonical form of a rule, as in a listing, so that equal rules are equal values.
 
 use super::rule::{IptablesRule, Match, Target};
+use crate::nftables::{Direction, Equality, PacketEnd};
 
 impl IptablesRule {
     /// The rule as it comes back from the kernel: addresses, interfaces and the protocol first, host bits cleared,
@@ -45,14 +46,12 @@ impl IptablesRule {
 
 /// A network of prefix 0 holds every address, which iptables says by saying nothing.
 fn is_everything(part: &Match) -> bool {
-    matches!(part, Match::Source(cidr) | Match::Destination(cidr) if cidr.prefix() == 0)
+    matches!(part, Match::Address(_, Equality::Equal, cidr) if cidr.prefix() == 0)
 }
 
 fn plain(part: &Match) -> Match {
     let mut plain = part.clone();
-    if let Match::Source(cidr) | Match::NotSource(cidr) | Match::Destination(cidr) | Match::NotDestination(cidr) =
-        &mut plain
-    {
+    if let Match::Address(_, _, cidr) = &mut plain {
         *cidr = cidr.network();
     }
     plain
@@ -64,10 +63,10 @@ pub(super) const EXTENSION: u8 = 5;
 /// The position of a match in a listing; matches with the same position keep their order.
 pub(super) const fn place(part: &Match) -> u8 {
     match part {
-        Match::Source(_) | Match::NotSource(_) => 0,
-        Match::Destination(_) | Match::NotDestination(_) => 1,
-        Match::In(_) | Match::NotIn(_) => 2,
-        Match::Out(_) | Match::NotOut(_) => 3,
+        Match::Address(PacketEnd::Source, ..) => 0,
+        Match::Address(PacketEnd::Destination, ..) => 1,
+        Match::Interface(Direction::In, ..) => 2,
+        Match::Interface(Direction::Out, ..) => 3,
         Match::Protocol(_) => 4,
         Match::LocalDestination
         | Match::Port(..)

@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::nftables::{Direction, Equality, PacketEnd};
 use crate::proto::Proto;
 
 use super::rule::{IptablesRule, Mark, Match, PortRange, PortSet, Target, UidRange};
@@ -85,18 +86,24 @@ impl Parser {
 }
 
 fn header(words: &[&str]) -> Option<(Match, usize)> {
-    let part = match words {
-        ["-s", text, ..] => (Match::Source(network(text).filter(|cidr| cidr.prefix() > 0)?), 2),
-        ["!", "-s", text, ..] => (Match::NotSource(network(text)?), 3),
-        ["-d", text, ..] => (Match::Destination(network(text).filter(|cidr| cidr.prefix() > 0)?), 2),
-        ["!", "-d", text, ..] => (Match::NotDestination(network(text)?), 3),
-        ["-i", name, ..] => (Match::In(IfName::parse(name).ok()?), 2),
-        ["!", "-i", name, ..] => (Match::NotIn(IfName::parse(name).ok()?), 3),
-        ["-o", name, ..] => (Match::Out(IfName::parse(name).ok()?), 2),
-        ["!", "-o", name, ..] => (Match::NotOut(IfName::parse(name).ok()?), 3),
+    let (is, option, text, length) = match words {
+        ["!", option, text, ..] => (Equality::Other, *option, *text, 3),
+        [option, text, ..] => (Equality::Equal, *option, *text, 2),
         _ => return None,
     };
-    Some(part)
+    let address = |end| {
+        let cidr = network(text).filter(|cidr| is == Equality::Other || cidr.prefix() > 0)?;
+        Some(Match::Address(end, is, cidr))
+    };
+    let interface = |direction| Some(Match::Interface(direction, is, IfName::parse(text).ok()?));
+    let part = match option {
+        "-s" => address(PacketEnd::Source),
+        "-d" => address(PacketEnd::Destination),
+        "-i" => interface(Direction::In),
+        "-o" => interface(Direction::Out),
+        _ => None,
+    };
+    Some((part?, length))
 }
 
 /// Words without a type: up to the next option of the rule itself, or the next match extension.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::canonical::{EXTENSION, place};
 use super::rule::{IptablesRule, Match, Target};
-use cni_core::cidr::Cidr;
+use crate::nftables::{Direction, Equality, PacketEnd};
 
 impl fmt::Display for IptablesRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,7 +24,7 @@ impl IptablesRule {
         parts.sort_by_key(|part| place(part));
         let extensions = parts.split_off(parts.partition_point(|part| place(part) < EXTENSION));
         words.extend(parts.into_iter().flat_map(part_words));
-        words.extend(self.protocol().into_iter().flat_map(|proto| option("-p", proto.as_str())));
+        words.extend(self.protocol().into_iter().flat_map(|proto| option(Equality::Equal, "-p", proto.as_str())));
         words.extend(extensions.into_iter().flat_map(part_words));
         words.extend(target_words(target));
         words.join(" ")
@@ -33,30 +33,24 @@ impl IptablesRule {
 
 type RuleWords = Vec<String>;
 
-fn option(name: &str, value: &str) -> RuleWords {
-    vec![name.to_owned(), value.to_owned()]
-}
-
-fn negated(name: &str, value: &str) -> RuleWords {
-    vec!["!".to_owned(), name.to_owned(), value.to_owned()]
-}
-
-/// A network of prefix 0 holds every address, which iptables says by saying nothing.
-fn network(name: &str, cidr: Cidr) -> RuleWords {
-    if cidr.prefix() > 0 { option(name, &cidr.network().to_string()) } else { Vec::new() }
+/// An option of the rule itself, which may be negated.
+fn option(is: Equality, name: &str, value: &str) -> RuleWords {
+    let mark = (is == Equality::Other).then_some("!");
+    mark.into_iter().chain([name, value]).map(str::to_owned).collect()
 }
 
 fn part_words(part: &Match) -> RuleWords {
     let module = |module: &str, name: &str, value: &str| ["-m", module, name, value].map(str::to_owned).to_vec();
     match part {
-        Match::Source(cidr) => network("-s", *cidr),
-        Match::NotSource(cidr) => negated("-s", &cidr.network().to_string()),
-        Match::Destination(cidr) => network("-d", *cidr),
-        Match::NotDestination(cidr) => negated("-d", &cidr.network().to_string()),
-        Match::In(name) => option("-i", &word(name.as_str())),
-        Match::NotIn(name) => negated("-i", &word(name.as_str())),
-        Match::Out(name) => option("-o", &word(name.as_str())),
-        Match::NotOut(name) => negated("-o", &word(name.as_str())),
+        // A network of prefix 0 holds every address, which iptables says by saying nothing.
+        Match::Address(_, Equality::Equal, cidr) if cidr.prefix() == 0 => RuleWords::new(),
+        Match::Address(end, is, cidr) => {
+            let name = if *end == PacketEnd::Source { "-s" } else { "-d" };
+            option(*is, name, &cidr.network().to_string())
+        }
+        Match::Interface(direction, is, name) => {
+            option(*is, if *direction == Direction::In { "-i" } else { "-o" }, &word(name.as_str()))
+        }
         // Said once for the whole rule.
         Match::Protocol(_) => RuleWords::new(),
         Match::LocalDestination => module("addrtype", "--dst-type", "LOCAL"),

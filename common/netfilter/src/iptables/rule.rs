@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::nftables::{Direction, Equality, PacketEnd};
 use crate::proto::Proto;
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};
@@ -154,22 +155,11 @@ impl fmt::Display for UidRange {
 /// A condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// `-s`: from this network. Host bits do not count; a prefix of 0 matches everything and has no text.
-    Source(Cidr),
-    /// `! -s`: from outside this network.
-    NotSource(Cidr),
-    /// `-d`: to this network.
-    Destination(Cidr),
-    /// `! -d`: to somewhere outside this network.
-    NotDestination(Cidr),
-    /// `-i`: by this interface.
-    In(IfName),
-    /// `! -i`: by another interface.
-    NotIn(IfName),
-    /// `-o`: leaving by this interface.
-    Out(IfName),
-    /// `! -o`: leaving by another interface.
-    NotOut(IfName),
+    /// `-s` or `-d`: an address is, or is not, part of this network. Host bits do not count; a prefix of 0 matches
+    /// everything and has no text.
+    Address(PacketEnd, Equality, Cidr),
+    /// `-i` or `-o`: by this interface, or by another.
+    Interface(Direction, Equality, IfName),
     /// The packet has this protocol, with any port. A match on ports implies it.
     Protocol(Proto),
     /// To an address of the host itself.
@@ -218,6 +208,16 @@ pub enum Target {
 }
 
 impl Match {
+    /// The packet is from this network.
+    pub const fn source(cidr: Cidr) -> Self {
+        Self::Address(PacketEnd::Source, Equality::Equal, cidr)
+    }
+
+    /// The packet is to this network.
+    pub const fn destination(cidr: Cidr) -> Self {
+        Self::Address(PacketEnd::Destination, Equality::Equal, cidr)
+    }
+
     /// The protocol that it asks for.
     pub const fn protocol(&self) -> Option<Proto> {
         if let Self::Protocol(proto) | Self::Port(proto, _) | Self::PortRange(proto, _) | Self::Ports(proto, _) = self {
@@ -260,7 +260,9 @@ impl IptablesRule {
 
     /// The network that packets must come from, when the rule asks for one.
     pub fn source(&self) -> Option<Cidr> {
-        self.matches.iter().find_map(|one| if let Match::Source(cidr) = one { Some(*cidr) } else { None })
+        self.matches.iter().find_map(|one| {
+            if let Match::Address(PacketEnd::Source, Equality::Equal, cidr) = one { Some(*cidr) } else { None }
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{IptablesRule, Mark, Match, PortRange, Target};
-use cni_netfilter::nftables::{Equality, PacketEnd, Verdict};
+use cni_netfilter::nftables::{Direction, Equality, PacketEnd, Verdict};
 
 use super::extension::protocol;
 use super::part::RulePart;
@@ -137,22 +137,13 @@ impl RuleReader {
             None => format!("{text}+"),
         };
         let name = IfName::parse(&name).ok()?;
-        match (meta, is) {
-            (Meta::InName, Equality::Equal) => self.place(2, Match::In(name)),
-            (Meta::InName, Equality::Other) => self.place(2, Match::NotIn(name)),
-            (_, Equality::Equal) => self.place(3, Match::Out(name)),
-            (_, Equality::Other) => self.place(3, Match::NotOut(name)),
-        }
+        let (at, direction) = if meta == Meta::InName { (2, Direction::In) } else { (3, Direction::Out) };
+        self.place(at, Match::Interface(direction, is, name))
     }
 
     fn address(&mut self, load: &Instruction, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
         let (end, cidr) = network(self.family, load, bits, value).filter(|(_, cidr)| !is_mapped(*cidr))?;
-        match (end, is) {
-            (PacketEnd::Source, Equality::Equal) => self.place(0, Match::Source(cidr)),
-            (PacketEnd::Source, Equality::Other) => self.place(0, Match::NotSource(cidr)),
-            (PacketEnd::Destination, Equality::Equal) => self.place(1, Match::Destination(cidr)),
-            (PacketEnd::Destination, Equality::Other) => self.place(1, Match::NotDestination(cidr)),
-        }
+        self.place(usize::from(end == PacketEnd::Destination), Match::Address(end, is, cidr))
     }
 }
 

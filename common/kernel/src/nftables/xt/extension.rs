@@ -100,14 +100,8 @@ impl Extension {
             Match::Port(Proto::Sctp | Proto::Dccp, _)
             | Match::PortRange(Proto::Sctp | Proto::Dccp, _)
             | Match::Protocol(_)
-            | Match::Source(_)
-            | Match::NotSource(_)
-            | Match::Destination(_)
-            | Match::NotDestination(_)
-            | Match::In(_)
-            | Match::NotIn(_)
-            | Match::Out(_)
-            | Match::NotOut(_)
+            | Match::Address(..)
+            | Match::Interface(..)
             | Match::Raw(_) => None,
         }
     }

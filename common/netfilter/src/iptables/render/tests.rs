@@ -43,9 +43,9 @@ fn a_rule_is_rendered_in_the_order_of_iptables() {
     let matches = vec![
         Match::Port(Proto::Tcp, 8080),
         Match::Comment(Comment::new("a \"b\"")),
-        Match::NotOut(IfName::parse("br0").expect("name")),
-        Match::Destination(cidr("10.88.0.1/32")),
-        Match::Source(cidr("10.88.0.5/24")),
+        Match::Interface(Direction::Out, Equality::Other, IfName::parse("br0").expect("name")),
+        Match::destination(cidr("10.88.0.1/32")),
+        Match::source(cidr("10.88.0.5/24")),
     ];
     let rule = IptablesRule::new(chain, matches, Target::Jump(ChainName::fixed("CNI-HOSTPORT-SETMARK")));
     let text = r#"-A CNI-DN-c189d8b6a7b4d184c9f70 -s 10.88.0.0/24 -d 10.88.0.1/32 ! -o br0 -p tcp -m tcp --dport 8080 -m comment --comment "a \"b\"" -j CNI-HOSTPORT-SETMARK"#;
@@ -53,7 +53,7 @@ fn a_rule_is_rendered_in_the_order_of_iptables() {
     assert_eq!(rule.canonical().to_string(), text);
     assert_eq!(rule.canonical().source(), Some(cidr("10.88.0.0/24")));
     for all in ["0.0.0.0/0", "::/0"] {
-        let rule = IptablesRule::new(ChainName::fixed("C"), vec![Match::Source(cidr(all))], Target::Accept);
+        let rule = IptablesRule::new(ChainName::fixed("C"), vec![Match::source(cidr(all))], Target::Accept);
         assert_eq!(rule.to_string(), "-A C -j ACCEPT");
     }
 }

@@ -54,7 +54,7 @@ mod tests {
     fn the_page_is_what_the_cases_say() {
         assert!(
             PAGE == page(),
-            "write it again: cni-conformance better >/tmp/page && cp /tmp/page conformance/BETTER.md"
+            "write it again: cargo run -p cni-conformance-program -- better >/tmp/page && cp /tmp/page conformance/BETTER.md"
         );
     }
 }

@@ -62,7 +62,7 @@ impl Iptables for GivenTable {
 
     fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
         self.locks += 1;
-        Ok(SkeletonLock::new((), false))
+        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
     }
 }
 

@@ -139,7 +139,7 @@ impl Netfilter for FuzzHost {
 
 impl Iptables for FuzzHost {
     fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
-        Ok(SkeletonLock::new((), false))
+        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
     }
 
     answers! {

@@ -168,7 +168,7 @@ impl Iptables for NoRules {
     }
 
     fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
-        Ok(SkeletonLock::new((), false))
+        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
     }
 }
 

@@ -53,24 +53,16 @@ pub const PORT: Instruction = Instruction::Payload { header: Header::Transport, 
 pub const ETHER_SOURCE: Instruction = Instruction::Payload { header: Header::Link, offset: 6, length: 6 };
 
 /// `ARPHRD_ETHER` of `linux/if_arp.h`.
-pub fn ethernet() -> Vec<u8> {
-    1_u16.to_ne_bytes().to_vec()
-}
+pub const ETHERNET: [u8; 2] = 1_u16.to_ne_bytes();
 
 /// `RTN_LOCAL` of `linux/rtnetlink.h`.
-pub fn local() -> Vec<u8> {
-    2_u32.to_ne_bytes().to_vec()
-}
+pub const LOCAL: [u8; 4] = 2_u32.to_ne_bytes();
 
 /// `NF_CT_STATE_BIT` of an established connection and of one that is related to another.
-pub fn established_related() -> Vec<u8> {
-    6_u32.to_ne_bytes().to_vec()
-}
+pub const ESTABLISHED_RELATED: [u8; 4] = 6_u32.to_ne_bytes();
 
 /// `IPS_DST_NAT` of `linux/netfilter/nf_conntrack_common.h`.
-pub fn destination_translated() -> Vec<u8> {
-    0x20_u32.to_ne_bytes().to_vec()
-}
+pub const DESTINATION_TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
 
 /// The length of an interface name in the kernel: `IFNAMSIZ`.
 pub const NAME_LENGTH: usize = 16;
@@ -82,7 +74,7 @@ pub fn compile(table: TableFamily, expressions: &[Expression]) -> Option<Vec<Ins
         match expression {
             Expression::Address(end, is, cidr) => rule.address(*end, *is, *cidr),
             Expression::LocalDestination => {
-                rule.extend([Instruction::DestinationType, Instruction::Compare(Equality::Equal, local())]);
+                rule.extend([Instruction::DestinationType, Instruction::Compare(Equality::Equal, LOCAL.to_vec())]);
             }
             Expression::Port(proto, port) => {
                 rule.require_transport(*proto);
@@ -95,11 +87,11 @@ pub fn compile(table: TableFamily, expressions: &[Expression]) -> Option<Vec<Ins
             }
             Expression::EstablishedRelated => {
                 let none = Instruction::Compare(Equality::Other, vec![0; 4]);
-                rule.extend([Instruction::ConnectionState, Instruction::Mask(established_related()), none]);
+                rule.extend([Instruction::ConnectionState, Instruction::Mask(ESTABLISHED_RELATED.to_vec()), none]);
             }
             Expression::DestinationTranslated => {
                 let none = Instruction::Compare(Equality::Other, vec![0; 4]);
-                rule.extend([Instruction::ConnectionStatus, Instruction::Mask(destination_translated()), none]);
+                rule.extend([Instruction::ConnectionStatus, Instruction::Mask(DESTINATION_TRANSLATED.to_vec()), none]);
             }
             Expression::InSet(end, family, set) => rule.in_set(*end, *family, set),
             Expression::Verdict(verdict) => rule.extend([Instruction::Verdict(verdict.clone())]),
@@ -144,7 +136,7 @@ impl Compiler {
     fn require_ethernet(&mut self) {
         match self.table {
             TableFamily::Bridge => {}
-            TableFamily::Ip | TableFamily::Ip6 | TableFamily::Inet => self.require(Meta::InType, ethernet()),
+            TableFamily::Ip | TableFamily::Ip6 | TableFamily::Inet => self.require(Meta::InType, ETHERNET.to_vec()),
         }
     }
 

@@ -10,8 +10,8 @@ use cni_netfilter::Proto;
 use cni_netfilter::nftables::{Direction, Equality, Expression, PacketEnd, TableFamily};
 
 use super::compile::{
-    ETHER_SOURCE, PORT, address_offset, destination_translated, established_related, ether_type, ethernet,
-    family_number, local, mask, transport_number,
+    DESTINATION_TRANSLATED, ESTABLISHED_RELATED, ETHER_SOURCE, ETHERNET, LOCAL, PORT, address_offset, ether_type,
+    family_number, mask, transport_number,
 };
 use super::instruction::{Header, Instruction, Meta};
 
@@ -59,7 +59,7 @@ impl PacketConditions {
             Meta::Transport => {
                 self.transport = Some(Proto::ALL.into_iter().find(|one| [transport_number(*one)] == **value)?);
             }
-            Meta::InType if *value == ethernet() => self.ethernet = true,
+            Meta::InType if *value == ETHERNET => self.ethernet = true,
             Meta::InType | Meta::InName | Meta::OutName => return None,
         }
         if self.unused.replace(*fact).is_some() { None } else { Some(rest) }
@@ -78,7 +78,7 @@ impl PacketConditions {
                 self.payload(rest)
             }
             [Instruction::DestinationType, Instruction::Compare(Equality::Equal, value), rest @ ..]
-                if *value == local() =>
+                if *value == LOCAL =>
             {
                 Some((Expression::LocalDestination, rest))
             }
@@ -87,15 +87,13 @@ impl PacketConditions {
                 Instruction::Mask(bits),
                 Instruction::Compare(Equality::Other, none),
                 rest @ ..,
-            ] if *bits == established_related() && *none == [0; 4] => Some((Expression::EstablishedRelated, rest)),
+            ] if *bits == ESTABLISHED_RELATED && *none == [0; 4] => Some((Expression::EstablishedRelated, rest)),
             [
                 Instruction::ConnectionStatus,
                 Instruction::Mask(bits),
                 Instruction::Compare(Equality::Other, none),
                 rest @ ..,
-            ] if *bits == destination_translated() && *none == [0; 4] => {
-                Some((Expression::DestinationTranslated, rest))
-            }
+            ] if *bits == DESTINATION_TRANSLATED && *none == [0; 4] => Some((Expression::DestinationTranslated, rest)),
             [Instruction::Meta(fact), Instruction::Compare(is, value), rest @ ..] => {
                 Some((interface(*fact, *is, value)?, rest))
             }

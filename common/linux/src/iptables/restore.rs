@@ -187,6 +187,6 @@ impl Iptables for RestoreIptables {
             LockError::Held { path, waited, holders } => NetfilterError::locked(path.display(), holders, waited),
         })?;
         let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
-        Ok(SkeletonLock::new(lock, has_waited))
+        Ok(SkeletonLock { has_waited, held: Box::new(lock) })
     }
 }

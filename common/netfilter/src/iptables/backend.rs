@@ -53,19 +53,8 @@ pub trait Iptables {
 /// The lock around what containers share, until it is dropped.
 #[derive(Debug)]
 pub struct SkeletonLock {
-    has_waited: bool,
-    #[expect(dead_code, reason = "it is released when it is dropped")]
-    held: Box<dyn Any>,
-}
-
-impl SkeletonLock {
-    /// A lock that is released when `held` is dropped; `has_waited` says whether another process held it at first.
-    pub fn new(held: impl Any, has_waited: bool) -> Self {
-        Self { has_waited, held: Box::new(held) }
-    }
-
     /// Whether another process held the lock at first, and may have made what was missing.
-    pub const fn has_waited(&self) -> bool {
-        self.has_waited
-    }
+    pub has_waited: bool,
+    /// What is released when it is dropped.
+    pub held: Box<dyn Any>,
 }

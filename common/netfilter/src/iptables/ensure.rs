@@ -38,7 +38,7 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
         return repair(tables, want);
     }
     let mut lock = tables.lock()?;
-    if lock.has_waited() {
+    if lock.has_waited {
         // Others wait as well, and their batches may fit now too.
         drop(lock);
         if let ControlFlow::Break(undo) = try_at_once(tables, want)? {

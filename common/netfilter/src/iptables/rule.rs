@@ -101,14 +101,9 @@ impl PortRange {
         if first >= last || (first == 0 && last == u16::MAX) { None } else { Some(Self { first, last }) }
     }
 
-    /// The lowest port.
-    pub const fn first(self) -> u16 {
-        self.first
-    }
-
-    /// The highest port.
-    pub const fn last(self) -> u16 {
-        self.last
+    /// The lowest and the highest port.
+    pub const fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
     }
 }
 
@@ -134,14 +129,9 @@ impl UidRange {
         if first > last || last > Self::MAX { None } else { Some(Self { first, last }) }
     }
 
-    /// The lowest number.
-    pub const fn first(self) -> u32 {
-        self.first
-    }
-
-    /// The highest number.
-    pub const fn last(self) -> u32 {
-        self.last
+    /// The lowest and the highest number.
+    pub const fn bounds(self) -> (u32, u32) {
+        (self.first, self.last)
     }
 }
 

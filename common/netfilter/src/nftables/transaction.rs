@@ -51,11 +51,6 @@ impl From<Vec<NftChange>> for Transaction {
 }
 
 impl Transaction {
-    /// Whether a rule contains a user's own words, which only `nft` can read.
-    pub fn has_words(&self) -> bool {
-        self.ops.iter().any(|op| op.added_rule().is_some_and(NftRule::has_words))
-    }
-
     /// Whether it deletes rules, which it names by their handles.
     pub fn deletes_by_handle(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, NftChange::DeleteRule(..)))

@@ -90,10 +90,10 @@ impl Extension {
             }
             Match::Mark(mark) => Some(Self::new("mark", 1, mark_bytes(*mark, MARK_MATCH))),
             Match::Port(proto @ (Proto::Tcp | Proto::Udp), port) => {
-                Some(Self::new(proto.as_str(), 0, port_bytes(*port, *port)))
+                Some(Self::new(proto.as_str(), 0, port_bytes((*port, *port))))
             }
             Match::PortRange(proto @ (Proto::Tcp | Proto::Udp), ports) => {
-                Some(Self::new(proto.as_str(), 0, port_bytes(ports.first(), ports.last())))
+                Some(Self::new(proto.as_str(), 0, port_bytes(ports.bounds())))
             }
             Match::User(users) => Some(Self::new("owner", 1, user_bytes(*users))),
             Match::Ports(_, set) => Some(Self::new("multiport", 1, port_set_bytes(set))),
@@ -183,7 +183,7 @@ fn mark(info: &[u8]) -> Option<Mark> {
 }
 
 /// From any port to some ports, for both protocols: the ports come first, the destination's after the source's.
-fn port_bytes(first: u16, last: u16) -> Vec<u8> {
+fn port_bytes((first, last): (u16, u16)) -> Vec<u8> {
     laid_out(TRANSPORT, &[(2, &u16::MAX.to_ne_bytes()), (4, &first.to_ne_bytes()), (6, &last.to_ne_bytes())])
 }
 
@@ -197,8 +197,8 @@ fn port_or_range(proto: Proto, info: &[u8]) -> Option<Match> {
 }
 
 fn user_bytes(users: UidRange) -> Vec<u8> {
-    let (first, last) = (users.first().to_ne_bytes(), users.last().to_ne_bytes());
-    laid_out(OWNER, &[(0, &first), (4, &last), (OWNER_COUNTS, &[USER_COUNTS])])
+    let (first, last) = users.bounds();
+    laid_out(OWNER, &[(0, &first.to_ne_bytes()), (4, &last.to_ne_bytes()), (OWNER_COUNTS, &[USER_COUNTS])])
 }
 
 fn users(info: &[u8]) -> Option<UidRange> {

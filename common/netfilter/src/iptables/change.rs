@@ -34,10 +34,7 @@ pub struct SharedRule {
 impl SharedRule {
     /// The rule, and the one that it must precede, if any.
     pub(super) const fn order(&self) -> Option<(&IptablesRule, &IptablesRule)> {
-        match &self.place {
-            RulePlacement::Above(other) => Some((&self.rule, other)),
-            RulePlacement::First | RulePlacement::Last | RulePlacement::Below(_) => None,
-        }
+        if let RulePlacement::Above(other) = &self.place { Some((&self.rule, other)) } else { None }
     }
 }
 

@@ -162,29 +162,24 @@ impl<'a> BatchDraft<'a> {
 
     /// Adds a shared rule at its place, or removes surplus copies.
     fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &SeenChains) {
-        match (seen.copies(rule), place) {
-            (1.., RulePlacement::Below(top)) if is_unreached(seen.rules(&rule.chain), rule) => {
-                self.move_to_top(rule, seen);
-                self.move_to_top(top, seen);
+        let copies = seen.copies(rule);
+        let is_moved = match place {
+            RulePlacement::Last => false,
+            RulePlacement::First => copies > 1 && seen.is_first(rule),
+            RulePlacement::Above(other) => copies > 1 || !seen.is_above(rule, other),
+            RulePlacement::Below(_) => {
+                (copies > 1 && seen.is_first(rule)) || is_unreached(seen.rules(&rule.chain), rule)
             }
-            (0, RulePlacement::First | RulePlacement::Above(_)) => self.ops.push(BatchLine::Insert(rule.clone())),
-            (0, RulePlacement::Below(top)) => {
-                self.ops.push(BatchLine::Insert(rule.clone()));
-                self.move_to_top(top, seen);
-            }
+        };
+        match (copies, place) {
             (0, RulePlacement::Last) => self.ops.push(BatchLine::Append(rule.clone())),
-            (_, RulePlacement::Above(other)) if !seen.is_above(rule, other) => self.move_to_top(rule, seen),
-            (1, RulePlacement::First | RulePlacement::Last | RulePlacement::Above(_) | RulePlacement::Below(_)) => {}
-            (_, RulePlacement::First | RulePlacement::Above(_)) if seen.is_first(rule) => self.move_to_top(rule, seen),
-            (_, RulePlacement::Below(top)) if seen.is_first(rule) => {
-                self.move_to_top(rule, seen);
-                self.move_to_top(top, seen);
-            }
+            (0, _) => self.ops.push(BatchLine::Insert(rule.clone())),
+            (_, _) if is_moved => self.move_to_top(rule, seen),
             // Deletion takes the first copy, so the last one stays: never before a rule that was before it.
-            (copies, RulePlacement::First | RulePlacement::Last | RulePlacement::Below(_)) => {
-                self.delete(rule, copies - 1)
-            }
-            (_, RulePlacement::Above(_)) => self.move_to_top(rule, seen),
+            (copies, _) => return self.delete(rule, copies - 1),
+        }
+        if let RulePlacement::Below(top) = place {
+            self.move_to_top(top, seen);
         }
     }
 

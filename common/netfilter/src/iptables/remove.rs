@@ -34,10 +34,7 @@ pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(
 
 /// Whether success of the batch proves that nothing is left, and absence of any part makes it fail.
 fn is_provable(unwanted: &IptablesRemoval) -> bool {
-    let alone = |jumps: &JumpRemoval| match jumps {
-        JumpRemoval::All | JumpRemoval::Listed => true,
-        JumpRemoval::AllBut(sources) => sources.is_empty(),
-    };
+    let alone = |jumps: &JumpRemoval| !matches!(jumps, JumpRemoval::AllBut(sources) if !sources.is_empty());
     let IptablesRemoval { chains, rules, .. } = unwanted;
     !rules.is_empty()
         && chains.iter().all(|chain| alone(&chain.jumps))

@@ -56,9 +56,8 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
 fn observe(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<SeenObjects, NetfilterError> {
     let mut own = ChainQueries::default();
     for WantedChain { chain, content } in &want.chains {
-        match content {
-            ChainContent::Own(_) => own.whole(&chain.id),
-            ChainContent::Open | ChainContent::Fixed(_) | ChainContent::AtLeast(_) => {}
+        if let ChainContent::Own(_) = content {
+            own.whole(&chain.id);
         }
     }
     let mut seen = SeenObjects::default();
@@ -209,10 +208,9 @@ impl TransactionDraft {
             self.replaced.owned.push(OwnedRules { rules: before, ..owned.clone() });
             return;
         }
-        let which = match tag {
-            RuleTag::LeadsTo(_) => RuleSelection::Tagged(tag.clone()),
-            RuleTag::Exactly(_) | RuleTag::Begins(_) | RuleTag::LeadsNowhere(_) => RuleSelection::Listed(rules.clone()),
-        };
+        let is_by_target = matches!(tag, RuleTag::LeadsTo(_));
+        let which =
+            if is_by_target { RuleSelection::Tagged(tag.clone()) } else { RuleSelection::Listed(rules.clone()) };
         self.added.rules.push(UnwantedNftRules { chain: chain.clone(), which });
     }
 

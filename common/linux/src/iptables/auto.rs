@@ -84,17 +84,17 @@ impl AutoIptables {
     /// Reads tables as a whole, and keeps them for as long as nothing changes. Others' changes are noticed after
     /// [`expire`](Self::expire).
     pub fn keep_tables(&mut self) {
-        self.kernel.connection().keep_tables();
+        self.kernel.connection.keep_tables();
     }
 
     /// Takes over what another one keeps of the tables of the same namespace.
     pub(crate) fn take_over_tables(&mut self, former: &mut Self) {
-        self.kernel.connection().take_over_tables(former.kernel.connection());
+        self.kernel.connection.take_over_tables(&mut former.kernel.connection);
     }
 
     /// Asks the kernel for changes before kept tables are used again.
     pub fn expire(&mut self) {
-        self.kernel.connection().expire();
+        self.kernel.connection.expire();
     }
 
     /// The programs make a missing table and its own chains when they list one.
@@ -135,7 +135,7 @@ impl AutoIptables {
     /// Reads a chain that the programs cannot read. Returns `None` if it cannot be read over netlink either; without nf_tables there
     /// is no chain.
     fn list_without_programs(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Option<ChainRules> {
-        match native::list(self.kernel.connection(), family, table, chain, UnknownRules::Keep) {
+        match native::list(&mut self.kernel.connection, family, table, chain, UnknownRules::Keep) {
             Ok(rules) => Some(rules),
             Err(reason) => {
                 log::debug!("chain {chain} cannot be read without iptables: {reason}");
@@ -197,7 +197,7 @@ impl Netfilter for AutoIptables {
 impl Iptables for AutoIptables {
     fn list(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainRules, NetfilterError> {
         if self.is_in_nftables(family) {
-            match native::list(self.kernel.connection(), family, table, chain, UnknownRules::Refuse) {
+            match native::list(&mut self.kernel.connection, family, table, chain, UnknownRules::Refuse) {
                 Ok(rules) => return Ok(rules),
                 Err(reason) => {
                     log::debug!("reading chain {chain} with iptables instead of netlink: {reason}")
@@ -211,7 +211,7 @@ impl Iptables for AutoIptables {
             }
             Err(error) if error.is_absence() && self.has_lost_programs(family, table) => {
                 match self.list_without_programs(family, table, chain) {
-                    Some(None) if is_in_legacy_kernel(family, table, self.programs.scope()) => Err(error),
+                    Some(None) if is_in_legacy_kernel(family, table, &self.programs.scope) => Err(error),
                     read => read.ok_or(error),
                 }
             }
@@ -227,7 +227,7 @@ impl Iptables for AutoIptables {
         rules: &[&IptablesRule],
     ) -> Result<Vec<(usize, IptablesRule)>, NetfilterError> {
         if self.is_in_nftables(family)
-            && let Ok(found) = native::find(self.kernel.connection(), family, table, chain, rules)
+            && let Ok(found) = native::find(&mut self.kernel.connection, family, table, chain, rules)
         {
             return Ok(found);
         }
@@ -238,7 +238,7 @@ impl Iptables for AutoIptables {
         let is_native = self.is_in_nftables(batch.family)
             || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
         if is_native {
-            match native::commit(self.kernel.connection(), batch) {
+            match native::commit(&mut self.kernel.connection, batch) {
                 Ok(done) => return done,
                 Err(reason) => log::debug!(
                     "changing the {} rules of table {} with iptables instead of netlink: {reason}",
@@ -255,7 +255,7 @@ impl Iptables for AutoIptables {
         match self.installed(family) {
             _ if self.lacking.contains_key(&(family, table)) => self.find_lacking(family, table).err(),
             Installed::Nftables => None,
-            Installed::Legacy if is_in_legacy_kernel(family, table, self.programs.scope()) => None,
+            Installed::Legacy if is_in_legacy_kernel(family, table, &self.programs.scope) => None,
             Installed::Legacy | Installed::Unknown | Installed::No => {
                 let listed = self.list_by_programs(family, table, &ChainName::fixed("OUTPUT"));
                 listed.err().filter(NetfilterError::is_absence)

@@ -35,7 +35,8 @@ const IMPATIENCE: Duration = Duration::from_secs(1);
 pub struct RestoreIptables {
     path: OsString,
     patience: Duration,
-    scope: NetnsScope,
+    /// The namespace in which the programs run.
+    pub(super) scope: NetnsScope,
 }
 
 /// The words of programs for a table that the kernel does not have: those of `iptc_strerror` (libiptc) with the errors of the system in
@@ -90,11 +91,6 @@ impl RestoreIptables {
     /// The program that changes rules of a family.
     pub(super) fn find(&self, family: Family) -> Option<PathBuf> {
         find_program(&format!("{}-restore", family.iptables()), &self.path)
-    }
-
-    /// The namespace in which the programs run.
-    pub(super) const fn scope(&self) -> &NetnsScope {
-        &self.scope
     }
 
     fn restore(&mut self, batch: &Batch) -> Result<ProgramEnd, NetfilterError> {

@@ -24,7 +24,8 @@ use cni_kernel::nftables::message;
 pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
-    handles: RuleHandles,
+    /// The remembered handles of rules.
+    pub(crate) handles: RuleHandles,
     /// Whole tables, if they are kept.
     kept: Option<KeptTables>,
     /// The state that decisions refer to, if tables are kept, unless others may have changed something since.
@@ -51,11 +52,6 @@ impl NftConnection {
     /// Asks the kernel for changes before kept tables are used again.
     pub(crate) const fn expire(&mut self) {
         self.current = None;
-    }
-
-    /// The remembered handles of rules.
-    pub(crate) const fn handles(&mut self) -> &mut RuleHandles {
-        &mut self.handles
     }
 
     /// The remembered handles of rules of iptables; `None` while tables are kept, whose index finds them.
@@ -121,7 +117,7 @@ impl NftConnection {
             log::debug!("tables are not kept any more: they change all the time");
             self.kept = None;
         }
-        if self.kept.as_ref().is_some_and(|kept| !kept.has(table)) {
+        if self.kept.as_ref().is_some_and(|kept| !kept.tables.contains_key(table)) {
             let mut read = match self.read_table(table) {
                 Err(Cause::Interrupted) => None,
                 read => Some(read?),
@@ -130,10 +126,10 @@ impl NftConnection {
                 read = None;
             }
             if let Some(kept) = &mut self.kept {
-                kept.keep(table, read);
+                kept.tables.insert(table.clone(), read);
             }
         }
-        Ok(self.kept.as_ref().and_then(|kept| kept.table(table)))
+        Ok(self.kept.as_ref().and_then(|kept| kept.tables.get(table)?.as_ref()))
     }
 
     /// Reads a table. Each listing is read once: it takes long enough that another change is likely while it is repeated.

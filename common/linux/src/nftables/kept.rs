@@ -100,7 +100,7 @@ pub(super) struct KeptTables {
     /// The state that the tables were in.
     state: Option<Generation>,
     /// `None` for one that changed while it was read.
-    tables: HashMap<TableId, Option<KeptTable>>,
+    pub(super) tables: HashMap<TableId, Option<KeptTable>>,
     /// How many questions were asked about these tables.
     answers: usize,
     /// How many listings in a row were wasted.
@@ -120,21 +120,6 @@ impl KeptTables {
         }
         self.answers += 1;
         self.wasted < MOST_WASTED
-    }
-
-    /// Whether a table was read, or tried to be read, in this state.
-    pub(super) fn has(&self, table: &TableId) -> bool {
-        self.tables.contains_key(table)
-    }
-
-    /// Keeps a table of this state.
-    pub(super) fn keep(&mut self, table: &TableId, read: Option<KeptTable>) {
-        self.tables.insert(table.clone(), read);
-    }
-
-    /// A table of this state.
-    pub(super) fn table(&self, table: &TableId) -> Option<&KeptTable> {
-        self.tables.get(table)?.as_ref()
     }
 }
 
@@ -168,7 +153,7 @@ mod tests {
             let table = TableId::fixed(TableFamily::Ip, "nat");
             (0..answers).fold(true, |_, _| {
                 let is_worth_it = kept.begin(state);
-                kept.keep(&table, None);
+                kept.tables.insert(table.clone(), None);
                 is_worth_it
             })
         };

@@ -31,7 +31,8 @@ use handles::FEW;
 /// The nf_tables of a network namespace.
 #[derive(Debug)]
 pub struct NetlinkNftables {
-    connection: NftConnection,
+    /// The connection, which the tables of iptables can share.
+    pub(crate) connection: NftConnection,
     path: OsString,
     scope: NetnsScope,
     /// From a transaction that came too late to the next one.
@@ -63,7 +64,7 @@ impl NetlinkNftables {
         let rules = rules.map(|rules| rules.concat()).filter(|rules| (1..=FEW).contains(&rules.len()));
         let mut found = Vec::new();
         for rule in rules.iter().flatten() {
-            let handle = self.connection.handles().find(chain, &rule.to_string());
+            let handle = self.connection.handles.find(chain, &rule.to_string());
             let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
             let shown = handle.map_or(Ok(None), |handle| self.connection.rule(chain, handle, read))?;
             let Some(shown) = shown.filter(|shown| shown.is(rule)) else { return Ok(None) };
@@ -89,7 +90,7 @@ impl NetlinkNftables {
             (rule.to_string(), copies.map(|found| found.handle).collect())
         };
         let rules: Vec<_> = meant.iter().filter_map(RuleSelection::listed).flatten().take(FEW).map(copies).collect();
-        self.connection.handles().learn(chain, length - found.len(), &rules);
+        self.connection.handles.learn(chain, length - found.len(), &rules);
         Ok(Some(found))
     }
 
@@ -98,12 +99,7 @@ impl NetlinkNftables {
         let fills = |chain: &ChainId| {
             transaction.ops.iter().any(|op| matches!(op, NftChange::FlushChain(filled) if filled == chain))
         };
-        op.added_rule().is_some_and(|rule| self.connection.handles().are_kept() && !fills(&rule.chain))
-    }
-
-    /// The connection, which the tables of iptables can share.
-    pub(crate) const fn connection(&mut self) -> &mut NftConnection {
-        &mut self.connection
+        op.added_rule().is_some_and(|rule| self.connection.handles.are_kept() && !fills(&rule.chain))
     }
 }
 
@@ -132,7 +128,7 @@ impl Nftables for NetlinkNftables {
         let found = self.select(chain, meant).map_err(|cause| unreadable(&format!("list chain {chain}"), &cause))?;
         // They are about to be deleted.
         for rule in found.iter().flatten().filter_map(|rule| rule.to_rule(chain)) {
-            self.connection.handles().forget(chain, &rule.to_string());
+            self.connection.handles.forget(chain, &rule.to_string());
         }
         Ok(found.map(|found| found.iter().map(|rule| rule.handle).collect()))
     }
@@ -185,7 +181,7 @@ impl Nftables for NetlinkNftables {
         let made = done.map_err(|refused| refusal(refused, &origins))?;
         for (change, op) in origins.iter().enumerate() {
             if let Some((rule, handle)) = op.added_rule().zip(made.get(&change)) {
-                self.connection.handles().keep(&rule.chain, &rule.to_string(), *handle);
+                self.connection.handles.keep(&rule.chain, &rule.to_string(), *handle);
             }
         }
         Ok(())

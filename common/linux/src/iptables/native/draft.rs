@@ -98,7 +98,7 @@ impl<'a> MessageDraft<'a> {
             let creation = refused.change.and_then(|change| creations.get(&change.checked_sub(first)?));
             (refused, creation.copied().cloned())
         })?;
-        deleted.values().for_each(|(id, rule)| connection.handles().forget(id, &text(rule)));
+        deleted.values().for_each(|(id, rule)| connection.handles.forget(id, &text(rule)));
         let Some(handles) = connection.handles_without_index() else { return Ok(()) };
         for (change, id, rule) in &added {
             made.get(&(first + change)).into_iter().for_each(|handle| handles.keep(id, &text(rule), *handle));

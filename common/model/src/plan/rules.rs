@@ -6,21 +6,22 @@
 
 use super::{Ns, Plan, Step};
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::iptables::{IptablesRuleset, JoinedRuleset};
+use cni_netfilter::iptables::IptablesRuleset;
 use cni_netfilter::{Backend, RuleRemoval, Ruleset};
 
 impl Plan {
     /// A plan that makes these rules of some plans, in their order, and no more of them.
     pub fn join_rules<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
-        let mut joined: Vec<JoinedRuleset<'a>> = Vec::new();
+        let mut joined: Vec<IptablesRuleset> = Vec::new();
         for ruleset in plans.flat_map(Self::steps).filter_map(|(_, step)| host_rules(step)) {
-            let same_table = joined.iter_mut().rev().find(|one| one.is_of_table(ruleset));
+            let is_of_table = |one: &&mut IptablesRuleset| (one.family, one.table) == (ruleset.family, ruleset.table);
+            let same_table = joined.iter_mut().rev().find(is_of_table);
             if !same_table.is_some_and(|one| one.join(ruleset)) {
-                joined.push(JoinedRuleset::new(ruleset));
+                joined.push(ruleset.clone());
             }
         }
         let mut plan = Self::default();
-        let rulesets = joined.into_iter().map(|one| Ruleset::from(one.whole()));
+        let rulesets = joined.into_iter().map(|one| Ruleset::from(one.without_copies()));
         rulesets.for_each(|ruleset| plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset }));
         plan
     }

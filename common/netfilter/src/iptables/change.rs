@@ -78,50 +78,6 @@ pub struct IptablesRuleset {
     pub position: RulePosition,
 }
 
-/// What several rulesets want of one table, so that one change makes all of it. The number of rulesets may be large.
-#[derive(Debug)]
-pub struct JoinedRuleset<'a> {
-    whole: IptablesRuleset,
-    chains: HashSet<&'a ChainName>,
-    rules: HashSet<&'a IptablesRule>,
-}
-
-impl<'a> JoinedRuleset<'a> {
-    /// The rules of one.
-    pub fn new(first: &'a IptablesRuleset) -> Self {
-        let chains = first.chains.iter().map(|chain| &chain.name).collect();
-        Self { whole: first.clone(), chains, rules: first.rules.iter().collect() }
-    }
-
-    /// Whether the rules of another are in the same table.
-    pub fn is_of_table(&self, other: &IptablesRuleset) -> bool {
-        (self.whole.family, self.whole.table) == (other.family, other.table)
-    }
-
-    /// Takes in what another ruleset wants of the same table. Returns whether that is possible: not where the two put rules to
-    /// different places of shared chains, or want the same chain of their own.
-    pub fn join(&mut self, other: &'a IptablesRuleset) -> bool {
-        if !self.is_of_table(other)
-            || self.whole.position != other.position
-            || other.chains.iter().any(|chain| self.chains.contains(&chain.name))
-        {
-            return false;
-        }
-        extend(&mut self.whole.shared_chains, &other.shared_chains);
-        extend(&mut self.whole.shared, &other.shared);
-        self.chains.extend(other.chains.iter().map(|chain| &chain.name));
-        self.whole.chains.extend_from_slice(&other.chains);
-        let new = other.rules.iter().filter(|rule| self.rules.insert(rule));
-        self.whole.rules.extend(new.cloned());
-        true
-    }
-
-    /// The rules of all.
-    pub fn whole(self) -> IptablesRuleset {
-        self.whole
-    }
-}
-
 impl IptablesRemoval {
     /// Takes in another removal from the same table. Returns whether that is possible: not where both remove the same chain.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
@@ -180,6 +136,30 @@ pub struct IptablesRemoval {
 }
 
 impl IptablesRuleset {
+    /// Takes in what another ruleset wants of the same table, so that one change makes both. Returns whether that is
+    /// possible: not where the two put rules to different places of shared chains, or want the same chain of their own.
+    pub fn join(&mut self, other: &Self) -> bool {
+        let is_taken = |chain: &OwnedChain| self.chains.iter().any(|own| own.name == chain.name);
+        if (self.family, self.table, &self.position) != (other.family, other.table, &other.position)
+            || other.chains.iter().any(is_taken)
+        {
+            return false;
+        }
+        extend(&mut self.shared_chains, &other.shared_chains);
+        extend(&mut self.shared, &other.shared);
+        self.chains.extend_from_slice(&other.chains);
+        self.rules.extend_from_slice(&other.rules);
+        true
+    }
+
+    /// The same with one copy of each rule. The number of rules may be large.
+    #[must_use]
+    pub fn without_copies(mut self) -> Self {
+        let mut seen = HashSet::new();
+        self.rules.retain(|rule| seen.insert(rule.clone()));
+        self
+    }
+
     /// The chains that are read when the skeleton has to be looked at.
     pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
         let shared = self.shared.iter().map(|shared| &shared.rule.chain);

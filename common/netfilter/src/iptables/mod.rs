@@ -22,8 +22,8 @@ mod stale;
 pub use backend::{ChainRules, Iptables, SkeletonLock};
 pub use batch::{Batch, BatchLine};
 pub use change::{
-    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JoinedRuleset, JumpRemoval, OwnedChain,
-    OwnedChainRef, RulePlacement, SharedRule,
+    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
+    RulePlacement, SharedRule,
 };
 pub use ensure::{ensure, is_unreached, undo};
 pub use missing::missing;

@@ -15,6 +15,7 @@ use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
     RulePlacement, SharedRule,
 };
+use super::missing::FoundRule;
 use super::owned::owned_state;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
@@ -307,10 +308,7 @@ impl<'a> BatchDraft<'a> {
 
 /// The first shared rule that comes behind one that it must be above. No condition of a batch could say so; chains are
 /// read only where an order is wanted.
-pub(super) fn out_of_order<'a>(
-    tables: &mut dyn Iptables,
-    want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, NetfilterError> {
+pub(super) fn out_of_order<'a>(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> FoundRule<'a> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
     let places = SeenChains::find(tables, want.family, want.table, both)?;
@@ -318,10 +316,7 @@ pub(super) fn out_of_order<'a>(
 }
 
 /// The first shared rule of a chain of others that packets do not come to, since another rule drops them all.
-pub(super) fn unreached<'a>(
-    tables: &mut dyn Iptables,
-    want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, NetfilterError> {
+pub(super) fn unreached<'a>(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> FoundRule<'a> {
     let is_below = |shared: &&SharedRule| matches!(shared.place, RulePlacement::Below(_));
     for SharedRule { rule, .. } in want.shared.iter().filter(is_below) {
         let rules = tables.list(want.family, want.table, &rule.chain)?.unwrap_or_default();

@@ -11,15 +11,15 @@ use super::seen::SeenChains;
 use crate::error::NetfilterError;
 use cni_core::names::ChainName;
 
+/// A wanted rule, if the search finds one.
+pub(super) type FoundRule<'a> = Result<Option<&'a IptablesRule>, NetfilterError>;
+
 /// The first wanted rule that does not exist, or that is after a rule that it must precede or that drops all packets; `None` if all are in order.
 /// Other rules of the chain, the rule's position otherwise, and the number of its copies do not matter.
 ///
 /// A batch that consists of conditions changes nothing; a single one is enough if all conditions hold. Otherwise the
 /// chains are read to find the missing rule. They are read first if many rules of one chain are wanted.
-pub fn missing<'a>(
-    tables: &mut dyn Iptables,
-    want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, NetfilterError> {
+pub fn missing<'a>(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> FoundRule<'a> {
     let rules = without_listed(tables, want)?;
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
@@ -34,10 +34,7 @@ pub fn missing<'a>(
     disordered(tables, want)
 }
 
-fn disordered<'a>(
-    tables: &mut dyn Iptables,
-    want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, NetfilterError> {
+fn disordered<'a>(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> FoundRule<'a> {
     if let Some(rule) = out_of_order(tables, want)? {
         return Ok(Some(rule));
     }
@@ -49,10 +46,7 @@ fn disordered<'a>(
 
 /// The first rule of a chain of the container's that does not come behind those that are wanted before it. Chains are
 /// read only where their order counts.
-fn out_of_order_in_own<'a>(
-    tables: &mut dyn Iptables,
-    want: &'a IptablesRuleset,
-) -> Result<Option<&'a IptablesRule>, NetfilterError> {
+fn out_of_order_in_own<'a>(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> FoundRule<'a> {
     let has_order = |chain: &&OwnedChain| chain.existing == ExistingChain::ReplaceInOrder && chain.rules.len() > 1;
     for chain in want.chains.iter().filter(has_order) {
         let listed = tables.list(want.family, want.table, &chain.name)?.unwrap_or_default();

@@ -64,26 +64,8 @@ pub enum UnknownRules {
     Keep,
 }
 
-/// The rules of a chain with their handles; `None` if it does not exist.
-pub(super) fn numbered(
-    connection: &mut NftConnection,
-    family: Family,
-    id: &ChainId,
-    chain: &ChainName,
-    unknown: UnknownRules,
-) -> Result<Option<Vec<NumberedRule>>, String> {
-    let read = |payload: &[u8]| match read_rule(family, chain, payload) {
-        None if unknown == UnknownRules::Keep => unread(chain, payload),
-        known => known,
-    };
-    let found = connection.rules(id, |payload| Some(read(payload)));
-    let Some(found) = found.map_err(|cause| unreadable(id, &cause))? else { return Ok(None) };
-    let rules: Option<Vec<NumberedRule>> = found.into_iter().collect();
-    rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
-}
-
 /// Reads only the handle of a rule whose kind is unknown.
-fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
+pub(super) fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
     let handle = RawRule::read(payload)?.handle;
     let words = vec!["handle".to_owned(), handle.to_string()];
     Some((handle, IptablesRule::new(chain.clone(), vec![Match::Raw(words)], Target::Raw(Vec::new()))))

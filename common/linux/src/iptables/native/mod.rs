@@ -21,8 +21,9 @@ use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::text;
 pub(super) use chain::UnknownRules;
-use chain::{chain_id, copies, numbered};
+use chain::{chain_id, copies, unread, unreadable};
 use cni_kernel::netlink::RefusedChange;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 use draft::{MessageDraft, NoMessages};
 
 /// How long a batch is tried if other programs keep changing tables in between.
@@ -37,7 +38,14 @@ pub(super) fn list(
     unknown: UnknownRules,
 ) -> Result<ChainRules, String> {
     let id = chain_id(family, table, chain)?;
-    let Some(rules) = numbered(connection, family, &id, chain, unknown)? else { return Ok(None) };
+    let read = |payload: &[u8]| match read_rule(family, chain, payload) {
+        None if unknown == UnknownRules::Keep => unread(chain, payload),
+        known => known,
+    };
+    let found = connection.rules(&id, |payload| Some(read(payload))).map_err(|cause| unreadable(&id, &cause))?;
+    let Some(found) = found else { return Ok(None) };
+    let rules: Option<Vec<NumberedRule>> = found.into_iter().collect();
+    let rules = rules.ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))?;
     // What is decided about rules with copies refers to the first copy, so their handles are forgotten.
     if let Some(handles) = connection.handles_without_index() {
         let mut seen = HashSet::new();

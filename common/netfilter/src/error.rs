@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::iptables::IptablesTable;
 use crate::phrases::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
@@ -57,13 +56,13 @@ impl NetfilterError {
     }
 
     /// Nothing was changed, because of what a program said about a batch.
-    pub fn refused(family: Family, table: IptablesTable, program: &str, words: &str) -> Self {
+    pub fn refused(family: Family, table: impl fmt::Display, program: &str, words: &str) -> Self {
         let text = format!("the {family} rules of table {table} were refused");
         Self::new(NetfilterErrorKind::Refused, Code::Kernel, text, advised(&format!("{program}: {words}")))
     }
 
     /// The kernel does not have a table, as a program says.
-    pub fn no_table(family: Family, table: IptablesTable, program: &str, words: &str) -> Self {
+    pub fn no_table(family: Family, table: impl fmt::Display, program: &str, words: &str) -> Self {
         let text = format!("this kernel has no {family} table {table} for iptables");
         let mut details = format!("{program}: {}", words.trim_end());
         // Otherwise there is no nf_tables either.
@@ -138,7 +137,7 @@ mod tests {
     #[test]
     fn no_error_has_the_words_that_a_runtime_swallows() {
         let text = "host/network `x' not found\nCouldn't load target `X':No such file or directory\n";
-        let error = NetfilterError::refused(Family::V4, IptablesTable::Nat, "iptables-restore", text);
+        let error = NetfilterError::refused(Family::V4, "nat", "iptables-restore", text);
         assert_eq!(error.to_string(), "the v4 rules of table nat were refused");
         assert_eq!(
             error.details(),
@@ -152,7 +151,7 @@ mod tests {
             ("iptables v1.8.9 (legacy): can't initialize iptables table `nat': Table does not exist", true),
             ("iptables-restore/1.8.9 (nf_tables) Failed to initialize nft: Protocol not supported", false),
         ] {
-            let error = NetfilterError::no_table(Family::V4, IptablesTable::Nat, "iptables", text);
+            let error = NetfilterError::no_table(Family::V4, "nat", "iptables", text);
             assert_eq!(error.details().contains(OTHER_BACKEND), is_advised, "{}", error.details());
         }
     }

@@ -22,5 +22,5 @@ pub use error::{NetfilterError, NetfilterErrorKind};
 pub use phrases::without_swallowed_phrases;
 pub use position::RulePosition;
 pub use proto::Proto;
-pub use ruleset::{MissingRule, RuleRemoval, Ruleset};
-pub use undo::{ReplacementUndo, RuleUndo};
+pub use ruleset::{MissingRule, RuleRemoval, RuleUndo, Ruleset};
+pub use undo::ReplacementUndo;

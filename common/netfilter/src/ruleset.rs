@@ -8,7 +8,7 @@ use crate::backend::{Backend, Netfilter, unless_absent_logged};
 use crate::error::NetfilterError;
 use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, IptablesUndo};
 use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, NftUndo, SetElements};
-use crate::undo::RuleUndo;
+use crate::undo::ReplacementUndo;
 use cni_core::family::Family;
 
 /// Rules that must exist.
@@ -87,6 +87,29 @@ impl Ruleset {
                 Ok(nftables::missing_elements(netfilter.nftables(), want)?.map(MissingRule::Elements))
             }
         }
+    }
+}
+
+impl<W: Into<Ruleset>, R: Into<RuleRemoval>> ReplacementUndo<W, R> {
+    /// The same for either back end. What was added was made in this one.
+    pub(crate) fn into_rules(self) -> RuleUndo {
+        let added = self.added.map(|added| added.into().known());
+        RuleUndo { replaced: self.replaced.map(Into::into), added }
+    }
+}
+
+/// The undo of a change of rules.
+pub type RuleUndo = ReplacementUndo<Ruleset, RuleRemoval>;
+
+impl RuleUndo {
+    /// Restores what was replaced, and removes what was added. Absence of that is success.
+    ///
+    /// # Errors
+    /// The first failure; both are tried.
+    pub fn carry_out(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
+        let restored = self.replaced.as_ref().map_or(Ok(()), |replaced| replaced.ensure(netfilter).map(|_| ()));
+        let removed = self.added.as_ref().map_or(Ok(()), |added| added.remove(netfilter));
+        restored.and(removed)
     }
 }
 

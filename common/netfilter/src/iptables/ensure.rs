@@ -15,7 +15,6 @@ use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
     RulePlacement, SharedRule,
 };
-use super::missing::FoundRule;
 use super::owned::owned_state;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
@@ -305,6 +304,9 @@ impl<'a> BatchDraft<'a> {
         IptablesUndo::new(replaced, (!is_empty).then_some(removal))
     }
 }
+
+/// A wanted rule, if the search finds one.
+pub(super) type FoundRule<'a> = Result<Option<&'a IptablesRule>, NetfilterError>;
 
 /// The first shared rule that comes behind one that it must be above. No condition of a batch could say so; chains are
 /// read only where an order is wanted.

@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
-use super::ensure::{out_of_order, unreached};
+use super::ensure::{FoundRule, out_of_order, unreached};
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use crate::error::NetfilterError;
 use cni_core::names::ChainName;
-
-/// A wanted rule, if the search finds one.
-pub(super) type FoundRule<'a> = Result<Option<&'a IptablesRule>, NetfilterError>;
 
 /// The first wanted rule that does not exist, or that is after a rule that it must precede or that drops all packets; `None` if all are in order.
 /// Other rules of the chain, the rule's position otherwise, and the number of its copies do not matter.

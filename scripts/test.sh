@@ -56,21 +56,25 @@ check_differences() {
 check_faults() {
     need_root "cases"
     install_tools
-    local binary plugin name names
+    local binary plugin name names skips result=0
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0 CNI_CASE_FAULTS=all CNI_BIN_DIR=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$CNI_BIN_DIR"
-    [ $# -gt 0 ] || set -- bandwidth bridge consul-cni dummy firewall flannel host-device host-local ipvlan loopback macvlan portmap ptp \
-        route-override sbr static tap tc-redirect-tap tuning vlan vrf
+    [ $# -gt 0 ] || set -- "${PLUGINS[@]}"
     for plugin; do
-        names=()
-        for name in example check life keys dns again; do [ ! -e "conformance/cases/$plugin/$name.case" ] || names+=("$plugin/$name"); done
-        [ ${#names[@]} -gt 0 ] || die "there are no cases of $plugin"
+        names=() skips=()
+        for name in example check life keys dns again add del; do
+            [ ! -e "conformance/cases/$plugin/$name.case" ] || names+=("$plugin/$name")
+        done
+        [ ${#names[@]} -gt 0 ] || say "NOT RUN: there are no cases of $plugin"
+        # A filter is a part of a name: vlan/check is one of macvlan/check.
+        for name in "${PLUGINS[@]}"; do [[ $name != ?*"$plugin" ]] || skips+=(--skip "$name/"); done
         for name in "${names[@]:0:2}"; do
             say "every fault of $name"
-            cargo test --quiet --package cni-conformance --locked --test cases -- "$name"
+            cargo test --quiet --package cni-conformance --locked --test cases -- "$name" "${skips[@]}" || result=1
         done
     done
+    [ $result -eq 0 ] || die "faults have left something"
     say "no fault has left anything"
 }
 
@@ -145,7 +149,7 @@ show_runtimes() {
 }
 
 # beside NAME COMMAND...: runs a command in the background, in its own process group, which ends with this script. Its output goes to
-# a log, and its status to a file: the shell forgets that of a process whose number another one has got since.
+# a log, and its status to a file: bash forgets the status of a process whose ID was reused.
 declare -A BESIDE=()
 end_beside() {
     local group

@@ -82,9 +82,9 @@ impl SystemCall {
 impl SystemCall {
     /// Runs a plugin that is killed at it.
     #[track_caller]
-    pub fn kill_in(&self, invocation: &Invocation) {
+    pub fn kill_in(&self, invocation: &Invocation) -> Outcome {
         let Self { name, error: _, number, text: _ } = self;
-        run_under_strace(invocation, &format!("inject={name}:signal=KILL:when={number}"));
+        run_under_strace(invocation, &format!("inject={name}:signal=KILL:when={number}")).0
     }
 }
 

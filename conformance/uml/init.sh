@@ -2,8 +2,9 @@
 # The first process of the User-Mode-Linux kernel that src/uml.rs boots over the host's files, read-only.
 # Runs a test binary and switches the machine off.
 #
-#   init.sh PLUGINS TESTS FEATURES WORDS FAULTS    the folder with the plugins under test, the test binary, what it is to test, and its
-#                                           arguments; both have commas between them. FAULTS is CNI_CASE_FAULTS. Others are the kernel's own
+#   init.sh PLUGINS TESTS FEATURES WORDS FAULTS    the folder with the plugins under test, the test binary, what it is to test, its
+#                                                  arguments, and CNI_CASE_FAULTS; FEATURES and WORDS have commas between them.
+#                                                  The kernel adds arguments of its own
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

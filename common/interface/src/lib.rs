@@ -16,7 +16,7 @@ pub mod masquerade;
 mod moved_on;
 pub mod naming;
 pub mod network;
-pub mod newcomer;
+pub mod next_holder;
 pub mod result;
 pub mod routes;
 pub mod tables;

@@ -20,7 +20,7 @@ pub enum NetfilterErrorKind {
     NotPermitted,
     /// A change does not fit what exists: someone may have changed that in the meantime.
     Refused,
-    /// A change was begun, and may have been made.
+    /// A program did not come to a known end, or the answer to a change was lost: the change may have been made.
     Unanswered,
     /// A program failed, and not because of what it was given.
     Failed,
@@ -43,8 +43,8 @@ pub struct NetfilterError {
 /// How plugins do without iptables.
 const OTHER_BACKEND: &str = "\"backend\": \"nftables\" (bridge and ptp: \"ipMasqBackend\") does without iptables";
 
-/// Adds what helps if a table of the same name that `nft` has made is in the way.
-fn advised(text: &str) -> String {
+/// Adds to the words of iptables what helps if a table of the same name that `nft` has made is in the way.
+pub fn advised(text: &str) -> String {
     let is_in_the_way = ["is incompatible", "CHAIN_ADD failed"].iter().any(|words| text.contains(words));
     if is_in_the_way { format!("{}; {OTHER_BACKEND}", text.trim_end()) } else { text.to_owned() }
 }
@@ -74,7 +74,7 @@ impl NetfilterError {
 
     /// A program failed with a status, and these words.
     pub fn program(kind: NetfilterErrorKind, program: &str, status: &str, words: &str) -> Self {
-        Self::new(kind, Code::Program, format!("{program} failed, {status}"), advised(words))
+        Self::new(kind, Code::Program, format!("{program} failed, {status}"), words)
     }
 
     /// A lock could not be taken.
@@ -96,7 +96,7 @@ impl NetfilterError {
 
     /// The refusal to delete a chain that is empty now, and unreachable from where we put rules.
     pub(crate) fn in_use(self, what: fmt::Arguments<'_>) -> Self {
-        Self { text: format!("the {what} is still in use"), ..self }
+        Self { kind: NetfilterErrorKind::Other, text: format!("the {what} is still in use"), ..self }
     }
 
     /// The change that should have undone what may have been made has failed as well.

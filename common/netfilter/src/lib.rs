@@ -18,7 +18,7 @@ mod ruleset;
 mod undo;
 
 pub use backend::{Backend, Netfilter, unless_absent};
-pub use error::{NetfilterError, NetfilterErrorKind};
+pub use error::{NetfilterError, NetfilterErrorKind, advised};
 pub use phrases::without_swallowed_phrases;
 pub use position::RulePosition;
 pub use proto::Proto;

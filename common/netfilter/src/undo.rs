@@ -1,4 +1,4 @@
-//! Undoes the changes that ensured rules.
+//! What undoes a change that ensured rules.
 
 use std::fmt;
 

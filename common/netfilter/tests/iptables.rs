@@ -7,8 +7,8 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
     Batch, ChainRules, ExistingChain, Iptables, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable,
-    JumpRemoval, Match, OwnedChain, OwnedChainRef, RulePlacement, SharedRule, SkeletonLock, ensure, missing, remove,
-    undo,
+    JumpRemoval, Match, OwnedChain, OwnedChainRef, RulePlacement, SharedChainsLock, SharedRule, ensure, missing,
+    remove, undo,
 };
 use cni_netfilter::{NetfilterError, NetfilterErrorKind, RulePosition};
 
@@ -60,9 +60,9 @@ impl Iptables for GivenTable {
         None
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError> {
         self.locks += 1;
-        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
+        Ok(SharedChainsLock { has_waited: false, held: Box::new(()) })
     }
 }
 

@@ -19,7 +19,7 @@ use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::firewalld::{Firewalld, Zone};
-use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SkeletonLock};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError};
 use cni_plugin::devices::Devices;
@@ -138,8 +138,8 @@ impl Netfilter for FuzzHost {
 }
 
 impl Iptables for FuzzHost {
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
-        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError> {
+        Ok(SharedChainsLock { has_waited: false, held: Box::new(()) })
     }
 
     answers! {

@@ -34,7 +34,11 @@ pub fn expect_match(text: &str, pattern: &str, must_fail: bool) {
     let regex = Regex::new(&format!("(?m){pattern}")).unwrap_or_else(|error| panic!("{pattern:?}: {error}"));
     match regex.find(text) {
         None if !must_fail => panic!("expected: line that matches {pattern}\nfound:\n{text}"),
-        Some(found) if must_fail => panic!("expected: no line that matches {pattern}\nfound:\n{}", found.as_str()),
+        Some(found) if must_fail => {
+            let lines = text[..found.start()].lines().count().saturating_sub(1);
+            let whole: Vec<&str> = text.lines().skip(lines).take(found.as_str().lines().count().max(1) + 1).collect();
+            panic!("expected: no line that matches {pattern}\nfound:\n{}", whole.join("\n"));
+        }
         Some(_) | None => {}
     }
 }

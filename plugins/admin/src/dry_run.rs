@@ -12,7 +12,7 @@ use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SkeletonLock};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 use cni_plugin::devices::Devices;
@@ -167,8 +167,8 @@ impl Iptables for NoRules {
         is_absent.then(|| NetfilterError::no_table(family, table, PROGRAM, "there is no such table"))
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
-        Ok(SkeletonLock { has_waited: false, held: Box::new(()) })
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError> {
+        Ok(SharedChainsLock { has_waited: false, held: Box::new(()) })
     }
 }
 

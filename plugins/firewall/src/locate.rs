@@ -12,7 +12,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::newcomer::{self, FormerHolder};
+use cni_interface::next_holder::{self, FormerHolder};
 use cni_model::link::Address;
 use cni_model::plan::Ns;
 use cni_netfilter::iptables::IptablesTable;
@@ -156,17 +156,17 @@ pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Resu
 /// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
 /// called, or was the reference's.
 pub fn observe_abandoned(
-    newcomer: &Attachment,
+    new: &Attachment,
     addresses: &[IpAddr],
     host: &mut dyn Host,
 ) -> Result<Vec<AddressRemoval>, Error> {
     let mut leaving = Vec::new();
     for address in addresses.iter().copied() {
-        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *newcomer) else {
+        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *new) else {
             continue;
         };
         if !is_there(&claim.owner, address, host)? {
-            leaving.push(observe_claimed(address, claim, &[newcomer], host)?);
+            leaving.push(observe_claimed(address, claim, &[new], host)?);
         }
     }
     Ok(leaving)
@@ -216,7 +216,7 @@ fn unless_taken_over(
     if !may_have_left(former.home, netns, address, host)? {
         return Ok(removal);
     }
-    let Some(link) = newcomer::find(address, former, host)? else { return Ok(removal) };
+    let Some(link) = next_holder::find(address, former, host)? else { return Ok(removal) };
     log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
     Ok(AddressRemoval::TakenOver { address, owner: owner.clone() })
 }

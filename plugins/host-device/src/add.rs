@@ -15,7 +15,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
-use cni_plugin::namespace::Life;
+use cni_plugin::namespace::{Life, RecordedNamespace};
 
 use crate::config::Config;
 use crate::find::{FindError, FoundLink};
@@ -43,7 +43,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     naming::refuse_pattern(MAKING, &at.ifname)?;
     naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
-    return_earlier(&found, &at, journal.host())?;
+    return_earlier(&found, &at, netns, journal)?;
     take(&found, &at, netns, journal)?;
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = &network {
@@ -73,11 +73,14 @@ fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interfac
     CniResult { interfaces: vec![interface], ..reported }
 }
 
-/// How long an earlier namespace of the container is waited for: the kernel ends it, and gives hardware back, in the background.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long an earlier namespace of the container is waited for: the kernel ends it, and gives hardware back, in the background. A socket of
+/// the daemon of `dhcp`, which prolongs a lease, keeps it for up to five seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced.
-fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+/// Moves another link back that an earlier ADD of the attachment has moved: its record is about to be replaced. The record of the attachment
+/// names this ADD's namespace afterwards, so that DEL looks for the new link there if this ADD is killed.
+fn return_earlier(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut Journal<'_>) -> Result<(), Error> {
+    let host = journal.host();
     let Some(loan) = MovedLink::read(at, host)?.filter(|loan| !loan.is(&found.link)) else { return Ok(()) };
     // Where the earlier namespace has ended, the record is that of this ADD.
     let mut earlier = AttachmentRecord::find(at, host);
@@ -90,10 +93,15 @@ fn return_earlier(found: &FoundLink, at: &Attachment, host: &mut dyn Host) -> Re
     host.elsewhere(|host| {
         await_end(&loan, earlier.as_ref(), at, host)?;
         give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
-    })
+    })?;
+    let Some(AttachmentRecord { maker, .. }) = earlier else { return Ok(()) };
+    let Some(namespace) = RecordedNamespace::of_entered(netns, journal.host())? else { return Ok(()) };
+    let mut plan = Plan::default();
+    plan.owned(AttachmentRecord { at: at.clone(), maker, namespace, link: None, is_again: true }.write());
+    journal.apply(&plan)
 }
 
-/// Waits until a link is not held by its living namespace, and the kernel has given it back if it does that.
+/// Waits until the earlier namespace no longer has the link and, for hardware, the kernel has returned it.
 fn await_end(
     loan: &MovedLink,
     earlier: Option<&AttachmentRecord>,

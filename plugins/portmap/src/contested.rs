@@ -14,7 +14,7 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
-use cni_interface::newcomer::{self, FormerHolder};
+use cni_interface::next_holder::{self, FormerHolder};
 use cni_model::plan::Plan;
 use cni_netfilter::Proto;
 use cni_plugin::attachment_record::AttachmentRecord;
@@ -246,7 +246,7 @@ pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &
     }
     let unknown = CniResult::default();
     for address in targets {
-        if let Some(link) = newcomer::find(address, FormerHolder { at, home, result: &unknown }, host)? {
+        if let Some(link) = next_holder::find(address, FormerHolder { at, home, result: &unknown }, host)? {
             log::info!("container {} may have been added again: that of {} has {address}", at.container, link.name);
             return Ok(true);
         }

@@ -90,7 +90,7 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosi
         let expressions = conditions.iter().cloned().chain(translation(mapping, target)).collect();
         NftRule::new(own_dnat.clone(), expressions)
     };
-    let mut want = skeleton(config, family, &[]);
+    let mut want = shared_chains(config, family, &[]);
     want.chains.push(filled(&own_dnat, mappings.iter().map(rule).collect()));
     want.owned.push(owned(hostports(family), dnat.clone(), entrances, position));
     if let Some(how) = &config.masquerade {
@@ -138,7 +138,7 @@ fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
 }
 
 /// The chains and rules that all containers share, in the order of the reference. `conditions` apply to all of them.
-fn skeleton(config: &Config, family: Family, conditions: &[String]) -> NftRuleset {
+fn shared_chains(config: &Config, family: Family, conditions: &[String]) -> NftRuleset {
     let regular = |name| NftChain::regular(table(family).chain(name));
     let open = |chain| WantedChain { chain, content: ChainContent::Open };
     let jump = |name| Expression::Verdict(Verdict::Jump(NftName::fixed(name)));
@@ -213,7 +213,7 @@ fn sources(sources: Sources, target: Cidr) -> Vec<Vec<Expression>> {
 fn references(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     let family = target.family();
     let rule = |chain, expressions| NftRule::new(chain, expressions).with_comment(comment(at));
-    let mut want = skeleton(config, family, config.conditions(family));
+    let mut want = shared_chains(config, family, config.conditions(family));
     let of = |chain, rules| OwnedRules {
         chain,
         tag: RuleTag::LeadsNowhere(comment(at)),

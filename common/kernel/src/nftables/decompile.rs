@@ -156,6 +156,9 @@ pub(super) fn network(
     value: &[u8],
 ) -> Option<(PacketEnd, Cidr)> {
     let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
+    if bits.is_some_and(|bits| bits.len() != value.len()) {
+        return None;
+    }
     let end = end(*offset, family)?;
     let prefix = bits.map_or_else(|| u8::try_from(value.len() * 8).ok(), |bits| prefix(bits))?;
     let mut bytes = value.to_vec();

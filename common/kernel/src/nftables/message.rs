@@ -98,7 +98,7 @@ pub fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
 }
 
 /// The attributes that name a chain in a message about it.
-pub fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
+fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
     vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
 }
 

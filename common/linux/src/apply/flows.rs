@@ -14,9 +14,11 @@ use cni_kernel::conntrack::Conntrack;
 use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_kernel::sysctl;
 
-/// To delete by a filter, the kernel goes through its table and looks at every connection; to list them, it locks every bucket of the
-/// table, once for all filters. So many filters, and looks at connections, take about as long.
+/// The kernel goes through its whole table for each filter, and once for a listing, in which it also locks every bucket. So many filters take
+/// about as long.
 const FEW_FILTERS: usize = 128;
+
+/// For each filter the kernel looks at every connection. So many looks take about as long as a listing.
 const FEW_LOOKS: u64 = 40_000;
 
 impl LinuxHost {

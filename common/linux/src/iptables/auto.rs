@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, SkeletonLock};
+use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::Nftables;
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 
@@ -263,7 +263,7 @@ impl Iptables for AutoIptables {
         }
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError> {
         let lock = self.programs.lock();
         self.expire();
         lock

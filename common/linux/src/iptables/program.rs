@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cni_core::error::Code;
 use cni_files::{LockHolders, find_program, holders};
-use cni_netfilter::{NetfilterError, NetfilterErrorKind};
+use cni_netfilter::{NetfilterError, NetfilterErrorKind, advised};
 
 use crate::process::{self, Output, ProcessError};
 use cni_kernel::netns::NetnsScope;
@@ -66,7 +66,7 @@ impl ProgramEnd {
     /// The failure of the program where no rule is at fault.
     pub(super) fn failure(self) -> NetfilterError {
         let Self { command, status, stdout: _, stderr } = self;
-        NetfilterError::program(NetfilterErrorKind::Failed, &command, &status.to_string(), &stderr)
+        NetfilterError::program(NetfilterErrorKind::Failed, &command, &status.to_string(), &advised(&stderr))
     }
 }
 

@@ -14,7 +14,7 @@ use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchLine, ChainRules, Iptables, IptablesRule, IptablesTable, SkeletonLock, Target,
+    Batch, BatchLine, ChainRules, Iptables, IptablesRule, IptablesTable, SharedChainsLock, Target,
 };
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 
@@ -172,7 +172,8 @@ impl Iptables for RestoreIptables {
         self.list(family, table, &ChainName::fixed("OUTPUT")).err().filter(NetfilterError::is_absence)
     }
 
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError> {
+    /// There is a lock for each network namespace. Only these plugins use it, and hold it for a few milliseconds.
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError> {
         // If the run directory cannot be written, there is no lock: then only the kernel and the programs ensure that rules
         // are changed one after the other.
         let lock = take_in_netns("filter", &self.scope, self.patience).map_err(|error| match error {
@@ -183,6 +184,6 @@ impl Iptables for RestoreIptables {
             LockError::Held { path, waited, holders } => NetfilterError::locked(path.display(), holders, waited),
         })?;
         let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
-        Ok(SkeletonLock { has_waited, held: Box::new(lock) })
+        Ok(SharedChainsLock { has_waited, held: Box::new(lock) })
     }
 }

@@ -13,7 +13,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::handles::RuleHandles;
 use super::kept::{KeptChain, KeptTable, KeptTables};
-use crate::latecomer::LatecomerLock;
+use crate::retry_lock::RetryLock;
 use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
@@ -213,8 +213,8 @@ impl NftConnection {
     }
 
     /// Lets no other of these plugins compete, after others have changed something in between.
-    pub(crate) fn come_late(&self) -> LatecomerLock {
-        LatecomerLock::take(&self.scope)
+    pub(crate) fn lock_for_retry(&self) -> RetryLock {
+        RetryLock::take(&self.scope)
     }
 
     /// Asks; a socket that has lost an answer is not used again.

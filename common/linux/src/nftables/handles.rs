@@ -25,7 +25,7 @@ use cni_netfilter::nftables::ChainId;
 use crate::identity::identity;
 use cni_kernel::netns::NetnsScope;
 
-/// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
+/// So many rules of a chain, or of a batch of iptables, are asked for one by one. One listing answers for more of them in less time.
 pub(crate) const FEW: usize = 64;
 
 /// A chain with more rules of others than this is long.

@@ -19,7 +19,7 @@ use cni_netfilter::nftables::{
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
 use netlink_packet_core::NLM_F_ECHO;
 
-use crate::latecomer::LatecomerLock;
+use crate::retry_lock::RetryLock;
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::prefilter::RulePrefilter;
@@ -35,15 +35,15 @@ pub struct NetlinkNftables {
     pub(crate) connection: NftConnection,
     path: OsString,
     scope: NetnsScope,
-    /// From a transaction that came too late to the next one.
-    late: Option<LatecomerLock>,
+    /// From a refused transaction to the next one.
+    retry: Option<RetryLock>,
 }
 
 impl NetlinkNftables {
     /// Works in the namespace that the calling thread is in, and runs the `nft` that `PATH` leads to, where it has to.
     pub fn new() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
-        Self { connection: NftConnection::new(NetnsScope::Current), path, scope: NetnsScope::Current, late: None }
+        Self { connection: NftConnection::new(NetnsScope::Current), path, scope: NetnsScope::Current, retry: None }
     }
 
     /// Runs the `nft` that another list of directories leads to.
@@ -174,8 +174,8 @@ impl Nftables for NetlinkNftables {
             return Ok(());
         }
         let done = self.connection.batch(transaction.since, changes);
-        self.late = match &done {
-            Err(refused) if refused.is_late() => self.late.take().or_else(|| Some(self.connection.come_late())),
+        self.retry = match &done {
+            Err(refused) if refused.is_late() => self.retry.take().or_else(|| Some(self.connection.lock_for_retry())),
             Ok(_) | Err(_) => None,
         };
         let made = done.map_err(|refused| refusal(refused, &origins))?;

@@ -34,7 +34,7 @@ fn shared(rules: &[(RulePlacement, &str)]) -> Vec<SharedRule> {
     rules.iter().map(|(place, line)| SharedRule { rule: rule(line), place: place.clone() }).collect()
 }
 
-/// The rules of portmap: a skeleton, a chain of the container, and an entry rule.
+/// The rules of portmap: shared chains, a chain of the container, and an entry rule.
 pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
     let (own, to) = (dnat_chain(n), std::net::SocketAddr::new(address(family, n).address(), 80));
     let port = format!("-p tcp -m tcp --dport {}", 20_000 + n);
@@ -82,7 +82,7 @@ pub fn unmap(family: Family, n: u16) -> IptablesRemoval {
     IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: vec![entry(n)] }
 }
 
-/// The rules of firewall: a skeleton, and rules without a chain of their own.
+/// The rules of firewall: shared chains, and rules without a chain of their own.
 pub fn accept(family: Family, n: u16) -> IptablesRuleset {
     let here = host(family, n);
     IptablesRuleset {

@@ -47,12 +47,12 @@ pub trait Iptables {
     ///
     /// # Errors
     /// [`NetfilterErrorKind::Locked`](crate::NetfilterErrorKind::Locked) when another holds the lock for too long.
-    fn lock(&mut self) -> Result<SkeletonLock, NetfilterError>;
+    fn lock(&mut self) -> Result<SharedChainsLock, NetfilterError>;
 }
 
 /// The lock around what containers share, until it is dropped.
 #[derive(Debug)]
-pub struct SkeletonLock {
+pub struct SharedChainsLock {
     /// Whether another process held the lock at first, and may have made what was missing.
     pub has_waited: bool,
     /// What is released when it is dropped.

@@ -23,7 +23,7 @@ pub enum RulePlacement {
     Below(IptablesRule),
 }
 
-/// A rule of the skeleton that all containers share.
+/// A rule that all containers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRule {
     pub rule: IptablesRule,
@@ -66,9 +66,9 @@ pub struct OwnedChain {
 pub struct IptablesRuleset {
     pub family: Family,
     pub table: IptablesTable,
-    /// Chains of the skeleton: made when missing, never emptied, never removed.
+    /// Chains that all containers share: made when missing, never emptied, never removed.
     pub shared_chains: Vec<ChainName>,
-    /// Rules of the skeleton, in the order in which missing ones are put in their places.
+    /// Rules that all containers share, in the order in which missing ones are put in their places.
     pub shared: Vec<SharedRule>,
     /// The container's own chains. They may jump to each other.
     pub chains: Vec<OwnedChain>,
@@ -160,7 +160,7 @@ impl IptablesRuleset {
         self
     }
 
-    /// The chains that are read when the skeleton has to be looked at.
+    /// The chains that are read when the shared rules have to be looked at.
     pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
         let shared = self.shared.iter().map(|shared| &shared.rule.chain);
         let owned = self.chains.iter().map(|chain| &chain.name);

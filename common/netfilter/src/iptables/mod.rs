@@ -19,7 +19,7 @@ mod rule;
 mod seen;
 mod stale;
 
-pub use backend::{ChainRules, Iptables, SkeletonLock};
+pub use backend::{ChainRules, Iptables, SharedChainsLock};
 pub use batch::{Batch, BatchLine};
 pub use change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,

@@ -51,7 +51,7 @@ impl SeenChains {
     }
 
     /// Finds rules in their chains, and reads as little of each chain as possible: only the copies of these rules are known
-    /// then.
+    /// then, and only `copies` and `is_above` mean anything.
     pub(super) fn find<'a>(
         tables: &mut dyn Iptables,
         family: Family,

@@ -28,12 +28,12 @@ pub enum RuleTag {
 /// The wanted rules of a chain, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainContent {
-    /// Part of the skeleton. Attachments put their rules into it.
+    /// Shared. Attachments put their rules into it.
     Open,
-    /// Part of the skeleton. It holds exactly these rules: where it holds anything else it is emptied and
+    /// Shared. It holds exactly these rules: where it holds anything else it is emptied and
     /// filled in one transaction, so that no packet ever meets it half full.
     Fixed(Vec<NftRule>),
-    /// Part of the skeleton. It contains these rules among others; they are never undone.
+    /// Shared. It contains these rules among others; they are never undone.
     AtLeast(Vec<NftRule>),
     /// The attachment's own chain. It contains exactly these rules.
     Own(Vec<NftRule>),
@@ -59,7 +59,7 @@ pub enum ExistingRules {
 /// The rules of one attachment in a chain that it shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRules {
-    /// The chain, which is part of the skeleton.
+    /// The chain, which is shared.
     pub chain: ChainId,
     /// The tag of the attachment's rules; all of `rules` have it.
     pub tag: RuleTag,
@@ -78,7 +78,7 @@ pub struct NftRuleset {
     pub tables: Vec<NftTable>,
     /// Sets that rules of these chains name: made when missing, never removed.
     pub sets: Vec<Set>,
-    /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
+    /// Chains, in the order in which missing ones are made. Shared ones are never removed.
     pub chains: Vec<WantedChain>,
     /// The attachment's rules in chains that it shares.
     pub owned: Vec<OwnedRules>,

@@ -71,8 +71,8 @@ pub(super) fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> 
     Some((handle, IptablesRule::new(chain.clone(), vec![Match::Raw(words)], Target::Raw(Vec::new()))))
 }
 
-/// Lists the rules of a chain that may be copies of some rules, each with its position, and remembers their handles. None
-/// if the chain does not exist.
+/// Lists the rules of a chain that may be copies of some rules, each with its position, and remembers their handles.
+/// A chain that does not exist has none.
 pub(super) fn copies(
     connection: &mut NftConnection,
     family: Family,

@@ -68,7 +68,7 @@ pub(super) fn find(
 
 /// Carries out a batch.
 pub(super) fn commit(connection: &mut NftConnection, batch: &Batch) -> Result<Result<(), NetfilterError>, String> {
-    let (started, mut late) = (Instant::now(), None);
+    let (started, mut retry) = (Instant::now(), None);
     while started.elapsed() < PATIENCE {
         let unreadable = |cause| format!("the generation of nf_tables cannot be read: {cause}");
         let since = connection.state().map_err(unreadable)?;
@@ -83,7 +83,7 @@ pub(super) fn commit(connection: &mut NftConnection, batch: &Batch) -> Result<Re
         };
         match draft.send(since) {
             Ok(()) => return Ok(Ok(())),
-            Err((refused, _)) if refused.is_late() => late = late.or_else(|| Some(connection.come_late())),
+            Err((refused, _)) if refused.is_late() => retry = retry.or_else(|| Some(connection.lock_for_retry())),
             Err((refused, creation)) => return judge(connection, batch, since, refused, creation).map(Err),
         }
     }

@@ -127,7 +127,7 @@ pub struct NeighbourContainers {
 }
 
 /// A container with one port by TCP and UDP, which is not attached yet.
-pub fn newcomer(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
+pub fn new_container(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
     let name = format!("c{number}");
     let container = sandbox.container(&name);
     let port = 10_000 + u16::try_from(number).expect("a few thousand containers");
@@ -138,7 +138,7 @@ pub fn newcomer(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
 impl NeighbourContainers {
     pub fn new(sandbox: &Sandbox, runtime: &Runtime<'_>, containers: Range<usize>) -> Self {
         let attach = |number| {
-            let (container, mut attachment) = newcomer(sandbox, number);
+            let (container, mut attachment) = new_container(sandbox, number);
             runtime.add(&mut attachment).expect_success();
             (container, attachment)
         };
@@ -176,7 +176,7 @@ fn work(
 
 /// ADD, CHECK and DEL of one container. The reference's CHECK may fail where it is wrong.
 fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
-    let (_container, mut attachment) = newcomer(sandbox, number);
+    let (_container, mut attachment) = new_container(sandbox, number);
     let add = runtime.add(&mut attachment);
     add.expect_success();
     let check = runtime.check(&attachment);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cni_conformance::{Attachment, Chain, Container, Nomad, Runtime, Sandbox, Verb};
 
 use crate::ComparedFolders;
-use crate::chain::{NeighbourContainers, newcomer};
+use crate::chain::{NeighbourContainers, new_container};
 use crate::table::ratio;
 use crate::tool::second;
 
@@ -123,15 +123,15 @@ fn on_host<T>(filler: &Path, containers: usize, others: usize, work: impl FnOnce
 }
 
 impl CrowdedHost<'_> {
-    fn newcomers(&self) -> Vec<(Container, Attachment)> {
-        (self.others..self.others + self.containers).map(|number| newcomer(self.sandbox, number)).collect()
+    fn new_containers(&self) -> Vec<(Container, Attachment)> {
+        (self.others..self.others + self.containers).map(|number| new_container(self.sandbox, number)).collect()
     }
 
-    /// Adds all newcomers and deletes them.
+    /// Adds all new_containers and deletes them.
     fn life(&self, folder: &Path, at_a_time: usize) -> [(Verb, CrowdTimes); 2] {
-        let mut newcomers = self.newcomers();
-        let times = [Verb::Add, Verb::Del].map(|verb| (verb, self.time(folder, verb, at_a_time, &mut newcomers)));
-        newcomers.iter().for_each(|(container, _)| container.remove());
+        let mut new_containers = self.new_containers();
+        let times = [Verb::Add, Verb::Del].map(|verb| (verb, self.time(folder, verb, at_a_time, &mut new_containers)));
+        new_containers.iter().for_each(|(container, _)| container.remove());
         times
     }
 
@@ -140,7 +140,7 @@ impl CrowdedHost<'_> {
         folder: &Path,
         verb: Verb,
         at_a_time: usize,
-        newcomers: &mut [(Container, Attachment)],
+        new_containers: &mut [(Container, Attachment)],
     ) -> CrowdTimes {
         let runtime = self.runtime.clone().binaries(folder);
         let call = |attachment: &mut Attachment| -> Chain {
@@ -148,7 +148,7 @@ impl CrowdedHost<'_> {
         };
         let taken = Mutex::new(Vec::new());
         let started = Instant::now();
-        each(at_a_time, newcomers, |(_, attachment)| {
+        each(at_a_time, new_containers, |(_, attachment)| {
             let started = Instant::now();
             let chain = call(attachment);
             if !chain.succeeded() {

@@ -15,15 +15,15 @@ use cni_kernel::netns::NetnsScope;
 /// The time limit for the lock. After that, the change is tried without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The lock of those who came too late in a network namespace, until it is dropped.
+/// The lock for changes of a network namespace that are tried again, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct LatecomerLock(#[expect(dead_code, reason = "it is released when it is dropped")] Option<Lock>);
+pub(crate) struct RetryLock(#[expect(dead_code, reason = "it is released when it is dropped")] Option<Lock>);
 
-impl LatecomerLock {
+impl RetryLock {
     /// Takes it.
     pub(crate) fn take(scope: &NetnsScope) -> Self {
         let lock = take_in_netns("late", scope, PATIENCE).unwrap_or_else(|error| {
-            log::debug!("nf_tables are changed without the lock of those who came too late: {error}");
+            log::debug!("nf_tables are changed again without a lock: {error}");
             None
         });
         Self(lock)

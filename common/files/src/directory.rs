@@ -59,15 +59,18 @@ impl PrivateDirectory {
         &self.path
     }
 
-    /// Makes the directory if it is missing, and removes permissions that an earlier release gave to others.
+    /// Makes the directory if it is missing, and removes permissions that an earlier release gave to others: of the outermost, by
+    /// which alone others could come to those inside.
     ///
     /// # Errors
     /// [`FileError`] names the directory, also if it belongs to another user or is a link.
     pub fn ensure(&self) -> Result<(), FileError> {
-        self.private().into_iter().try_for_each(|path| self.ensure_private(path))
+        self.ensure_root()?;
+        self.private().into_iter().skip(1).try_for_each(|path| self.create(path))
     }
 
-    fn ensure_private(&self, path: &Path) -> Result<(), FileError> {
+    fn ensure_root(&self) -> Result<(), FileError> {
+        let path = &*self.root;
         let metadata = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.create(path)?;
@@ -99,7 +102,7 @@ impl PrivateDirectory {
     /// Makes the directory and does work in it. The process that removes the last file of a directory also removes the
     /// directory ([`PrivateDirectory::remove_if_empty`]). If that happens during the work, the work is repeated.
     pub fn with<T>(&self, work: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
-        in_directory(|| self.ensure(), work)
+        in_directory(|| self.ensure(), || self.ensure_root().and_then(|()| work()))
     }
 
     /// Opens a file of the directory for reading and writing, and creates it, for its owner only, if it is missing.
@@ -173,19 +176,16 @@ impl PrivateDirectory {
         }
     }
 
-    /// Whether the directory exists.
+    /// Whether the outermost directory exists. Nobody else can have put anything into it.
     ///
     /// # Errors
     /// [`FileError`] if it belongs to another user, or is a link.
     pub fn verify(&self) -> Result<bool, FileError> {
-        for path in self.private() {
-            match fs::symlink_metadata(path) {
-                Ok(metadata) => verify_owner(&metadata).map_err(FileError::of("use", path))?,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-                Err(source) => return Err(FileError::of("stat", path)(source)),
-            }
+        match fs::symlink_metadata(&self.root) {
+            Ok(metadata) => verify_owner(&metadata).map(|()| true).map_err(FileError::of("use", &self.root)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(FileError::of("stat", &self.root)(source)),
         }
-        Ok(true)
     }
 
     /// The directories that are private, the outermost first.
@@ -209,22 +209,23 @@ impl PrivateDirectory {
     }
 }
 
-/// Makes a directory and does work in it. Others may remove the directory as long as it is empty. If that happens
-/// during the work, both are repeated, after a random pause that grows: without it, processes that make and remove the
+/// Does work in a directory, and makes the directory where the work finds none. Others may remove it as long as it is empty. If that
+/// happens during the work, both are repeated, after a random pause that grows: without it, processes that make and remove the
 /// directory in step have kept one from its work a hundred times.
 pub fn in_directory<T>(
     make: impl Fn() -> Result<(), FileError>,
     work: impl Fn() -> Result<T, FileError>,
 ) -> Result<T, FileError> {
-    let attempt = || make().and_then(|()| work());
     let gone = |error: &FileError| matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
-    let mut done = attempt();
-    for repeat in 1..=REPEATS {
+    let mut done = work();
+    for repeat in 0..=REPEATS {
         if !done.as_ref().is_err_and(gone) {
             break;
         }
-        thread::sleep(Duration::from_micros(random() % (repeat * 100).min(LONGEST_PAUSE)));
-        done = attempt();
+        if repeat > 0 {
+            thread::sleep(Duration::from_micros(random() % (repeat * 100).min(LONGEST_PAUSE)));
+        }
+        done = make().and_then(|()| work());
     }
     done
 }
@@ -277,7 +278,7 @@ mod tests {
         assert!(!outer.path().exists(), "reading makes nothing");
         inner.open_file("lock").expect("opened");
         inner.replace_file(&outer, "record", b"text").expect("written");
-        for (path, mode) in [(inner.path(), 0o777), (&inner.path().join("lock"), 0o644)] {
+        for (path, mode) in [(outer.path(), 0o777), (&inner.path().join("lock"), 0o644)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("mode");
         }
         inner.open_file("lock").expect("opened");

@@ -1,15 +1,15 @@
 //! A file that is written completely before it gets its name.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::fcntl::OFlag;
 
 use crate::error::FileError;
-use crate::file::remove;
+use crate::file::{self, open_to_read, remove};
 
 /// The beginning of a draft's random name.
 const PREFIX: &str = "draft-";
@@ -108,9 +108,8 @@ impl Drop for Draft {
 
 /// Creates a file. A link cannot redirect it: `O_EXCL` fails on anything that has the name.
 fn open(path: &Path, mode: u32) -> Result<File, FileError> {
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(mode).custom_flags(O_NOFOLLOW).open(path);
-    opened.map_err(FileError::of("create", path))
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+    file::open(path, flags, mode).map_err(FileError::of("create", path))
 }
 
 /// Sets the bits that the umask has cleared. On file systems without modes it does nothing.
@@ -121,15 +120,13 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// A random number: the standard library seeds each of these states with random bytes from the kernel. If it is the name
-/// of another draft, writing the draft fails and no harm is done.
-pub(crate) fn random() -> u64 {
+/// A random number that nobody can guess: the standard library keys each of these hashes with random bytes from the kernel.
+pub fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
 fn is_dead(path: &Path) -> bool {
-    let opened = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path);
-    opened.is_ok_and(|file| file.try_lock().is_ok())
+    open_to_read(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Reading, overwriting and removing one file.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
-use nix::libc::{EISDIR, O_NOFOLLOW, O_NONBLOCK};
+use nix::libc::EISDIR;
 use nix::sys::stat::Mode;
 
 use crate::error::FileError;
@@ -16,7 +16,7 @@ use crate::error::FileError;
 /// # Errors
 /// [`FileError`], also when the file is missing, larger, or of a kind that may never end or keep its reader waiting.
 pub fn read_at_most(limit: u64, path: &Path) -> Result<Vec<u8>, FileError> {
-    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).map_err(FileError::of("open", path))?;
+    let file = open(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0).map_err(FileError::of("open", path))?;
     read_opened(file, limit).map_err(FileError::of("read", path))
 }
 
@@ -52,12 +52,14 @@ fn is_null(file: &File, kind: fs::FileType) -> io::Result<bool> {
     Ok(kind.is_char_device() && device == fs::metadata("/dev/null")?.rdev())
 }
 
+/// Opens a file by openat(2), since musl's open() sets `FD_CLOEXEC` by one more system call.
+pub(crate) fn open(path: &Path, flags: OFlag, mode: u32) -> io::Result<File> {
+    Ok(File::from(openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode))?))
+}
+
 /// Opens a file for reading. A symbolic link is not followed, and a named pipe does not block.
 pub fn open_to_read(path: &Path) -> Result<File, FileError> {
-    // By openat(2), since musl's open() sets `FD_CLOEXEC` by one more system call.
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let opened = openat(AT_FDCWD, path, flags, Mode::empty());
-    opened.map(File::from).map_err(io::Error::from).map_err(FileError::of("open", path))
+    open(path, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK, 0).map_err(FileError::of("open", path))
 }
 
 /// Reads a file of at most `limit` bytes with [`open_to_read`]; `None` if it is missing.
@@ -85,9 +87,8 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 /// of the new content, so a reader must be able to tell whether the content is complete; in return, nothing is flushed
 /// to the disk. A symbolic link is not followed, and a named pipe does not block.
 pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW | O_NONBLOCK);
-    let mut file = options.open(path).map_err(FileError::of("open", path))?;
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mut file = open(path, flags, mode).map_err(FileError::of("open", path))?;
     let written = file.write_all(content).and_then(|()| file.set_len(content.len() as u64));
     written.map_err(FileError::of("write", path))
 }
@@ -95,9 +96,7 @@ pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError
 /// Opens a file for reading and writing, and creates it with this mode if it is missing. A symbolic link is not followed,
 /// as in [`overwrite`].
 pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW);
-    options.open(path).map_err(FileError::of("open", path))
+    open(path, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW, mode).map_err(FileError::of("open", path))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod program;
 
 pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
 pub use disk::is_local;
-pub use draft::Draft;
+pub use draft::{Draft, random};
 pub use error::FileError;
 pub use file::{open_or_create, open_to_read, overwrite, read_at_most, read_if_present, remove};
 pub use holder::{LockHolders, holders};

@@ -5,19 +5,19 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions, read_dir, remove_dir};
+use std::fs::{DirBuilder, File, read_dir, remove_dir};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
+use nix::libc::ELOOP;
 use nix::unistd::geteuid;
 
 use crate::directory::in_directory;
 use crate::draft::Draft;
 use crate::error::FileError;
-use crate::file::remove;
+use crate::file::{open_to_read, remove};
 
 /// The modes of a file, of its directory, and of the directories above that are missing.
 const FILE_MODE: u32 = 0o600;
@@ -33,11 +33,9 @@ const LONGEST_NAME: usize = 255;
 /// # Errors
 /// [`FileError`], also if it is a link, not a regular file, or another user's.
 pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    let mut options = OpenOptions::new();
-    let mut file = match options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(FileError::of("open", path)(source)),
+    let mut file = match open_to_read(path) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
     };
     verify(&file).map_err(FileError::of("use", path))?;
     let mut content = Vec::new();

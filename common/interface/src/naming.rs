@@ -93,13 +93,13 @@ pub fn refuse_taken(making: &'static str, name: &IfName, host: &mut dyn Host) ->
 }
 
 /// A name for an interface on the host, as the reference chooses them: `veth` and eight random digits.
-pub fn random_name(host: &mut dyn Host) -> Result<IfName, Error> {
-    let [a, b, c, d, ..] = host.random()?;
-    Ok(IfName::host_veth(u32::from_le_bytes([a, b, c, d])))
+pub fn random_name(host: &mut dyn Host) -> IfName {
+    let [a, b, c, d, ..] = host.random();
+    IfName::host_veth(u32::from_le_bytes([a, b, c, d]))
 }
 
 /// A locally administered unicast address at random.
-pub fn random_mac(host: &mut dyn Host) -> Result<Mac, Error> {
-    let [a, b, c, d, e, f, ..] = host.random()?;
-    Ok(Mac::local([a, b, c, d, e, f]))
+pub fn random_mac(host: &mut dyn Host) -> Mac {
+    let [a, b, c, d, e, f, ..] = host.random();
+    Mac::local([a, b, c, d, e, f])
 }

@@ -29,13 +29,13 @@ impl NewVeth {
     /// [`naming::PatternError`] and [`NameTakenError::Veth`] for a name that the container's end cannot have, or
     /// when the kernel does not answer.
     pub fn choose(at: &Attachment, mac: Option<&Mac>, host: &mut dyn Host) -> Result<Self, Error> {
-        let name = naming::random_name(host)?;
+        let name = naming::random_name(host);
         naming::refuse_pattern("make veth pair", &at.ifname)?;
         if host.link(Ns::Container, &at.ifname)?.is_some() {
             return Err(NameTakenError::Veth { name: at.ifname.clone(), peer: name }.into());
         }
-        let container_mac = mac.map_or_else(|| naming::random_mac(host), |mac| Ok(mac.clone()))?;
-        Ok(Self { host: name, host_mac: naming::random_mac(host)?, container_mac })
+        let container_mac = mac.cloned().unwrap_or_else(|| naming::random_mac(host));
+        Ok(Self { host: name, host_mac: naming::random_mac(host), container_mac })
     }
 
     /// Plans the pair: made with one end in the container, and the host's end with the attachment's alias, and deaf to

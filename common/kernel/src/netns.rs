@@ -6,12 +6,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use cni_model::netns::NetnsError;
-use nix::fcntl::OFlag;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
@@ -38,6 +38,11 @@ const NS_GET_USERNS: u32 = 0xb701;
 const NS_GET_NSTYPE: u32 = 0xb703;
 const NS_GET_OWNER_UID: u32 = 0xb704;
 
+/// Opens a file for reading by openat(2), since musl's open() makes one more system call.
+fn open(path: &Path, flags: OFlag) -> io::Result<File> {
+    Ok(File::from(openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::empty())?))
+}
+
 /// An open network namespace.
 #[derive(Debug)]
 pub struct Netns {
@@ -47,7 +52,7 @@ pub struct Netns {
 impl Netns {
     /// The namespace of the calling thread.
     pub fn own() -> io::Result<Self> {
-        Ok(Self { file: File::open(OWN_NETNS)? })
+        Ok(Self { file: open(Path::new(OWN_NETNS), OFlag::empty())? })
     }
 
     /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. The type of the file is checked
@@ -65,7 +70,7 @@ impl Netns {
             return Err(gone("no path is given".to_owned()));
         }
         // Not by the standard library, which leaves this flag out where the C library is musl.
-        let found = match nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+        let found = match openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
             Ok(found) => found,
             Err(errno) => {
                 let number = errno as i32;
@@ -78,8 +83,7 @@ impl Netns {
             return Err(gone("it is not a network namespace".to_owned()));
         }
         let again = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(again).map_err(failed)?;
-        Ok(Self { file })
+        Ok(Self { file: open(Path::new(&again), OFlag::O_NONBLOCK).map_err(failed)? })
     }
 
     /// Opens the namespace of a socket, whichever namespace its thread is in now.

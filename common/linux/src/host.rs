@@ -101,11 +101,8 @@ impl Host for LinuxHost {
         self.ask(call, patience)
     }
 
-    fn random(&mut self) -> Result<[u8; 8], Error> {
-        let mut bytes = [0; 8];
-        let mut source = std::fs::File::open("/dev/urandom").map_err(HostError::Random)?;
-        io::Read::read_exact(&mut source, &mut bytes).map_err(HostError::Random)?;
-        Ok(bytes)
+    fn random(&mut self) -> [u8; 8] {
+        cni_files::random().to_le_bytes()
     }
 }
 

@@ -61,9 +61,6 @@ pub enum HostError {
     /// No socket can be opened.
     #[error(transparent)]
     Socket(#[from] NetlinkError),
-    /// The kernel gave no random bytes.
-    #[error("failed to read random bytes")]
-    Random(#[source] io::Error),
 }
 
 impl Failure for HostError {
@@ -75,7 +72,6 @@ impl Failure for HostError {
             Self::NewNetns(_) => Code::Kernel,
             Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
             Self::Socket(error) => error.code(),
-            Self::Random(_) => Code::Io,
         }
     }
 }

@@ -26,14 +26,25 @@ pub struct RunRecords {
     root: PrivateDirectory,
     /// The directory of the boot and the namespace, once it is known.
     directory: Option<PrivateDirectory>,
-    /// The kinds whose directory is known to be one that nobody else can have written into.
-    verified: Vec<RecordKind>,
+    /// Whether the directory is known to be one that nobody else can have written into.
+    is_verified: bool,
+    /// Whether a directory may be empty now.
+    is_untidy: bool,
 }
 
 impl Default for RunRecords {
     /// The records of the network namespace in which one of them is first asked for.
     fn default() -> Self {
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY), directory: None, verified: Vec::new() }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), directory: None, is_verified: false, is_untidy: false }
+    }
+}
+
+impl Drop for RunRecords {
+    /// Removes empty directories, once for all records that were removed.
+    fn drop(&mut self) {
+        if let (true, Some(drafts)) = (self.is_untidy, &self.directory) {
+            self.tidy(drafts);
+        }
     }
 }
 
@@ -72,7 +83,7 @@ impl RunRecords {
         let drafts = self.directory()?.clone();
         let written = drafts.below(key.kind().as_str()).replace_file(&drafts, key.name(), text.as_bytes());
         if let Err(error) = written {
-            self.tidy(&drafts);
+            self.is_untidy = true;
             tolerate_no_place(key, error)?;
         }
         Ok(earlier)
@@ -81,8 +92,7 @@ impl RunRecords {
     /// Removes a record. Returns the former content. A record in a directory that cannot be trusted stays, and counts
     /// as missing.
     pub fn remove(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
-        let drafts = self.directory()?.clone();
-        let directory = drafts.below(key.kind().as_str());
+        let directory = self.directory()?.below(key.kind().as_str());
         let earlier = match directory.read_file(key.name()) {
             Err(error) if error.is_untrusted() => {
                 log::warn!("the record {key} stays as it is: {error}: {}", error.details());
@@ -94,7 +104,7 @@ impl RunRecords {
             let path = directory.path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
         }
-        self.tidy(&drafts);
+        self.is_untidy = true;
         Ok(earlier)
     }
 
@@ -142,11 +152,11 @@ fn text(content: Vec<u8>) -> String {
 impl Records for RunRecords {
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
         let directory = self.directory()?.below(key.kind().as_str());
-        if !self.verified.contains(&key.kind()) {
+        if !self.is_verified {
             if !directory.verify()? {
                 return Ok(None);
             }
-            self.verified.push(key.kind());
+            self.is_verified = true;
         }
         Ok(directory.read_verified(key.name())?.map(text))
     }
@@ -178,7 +188,7 @@ mod tests {
     /// The records of a namespace below a folder.
     fn records(root: &Path) -> RunRecords {
         let root = PrivateDirectory::new(root.join("records"));
-        RunRecords { directory: Some(root.below("boot-1")), root, verified: Vec::new() }
+        RunRecords { directory: Some(root.below("boot-1")), root, is_verified: false, is_untidy: false }
     }
 
     fn key(name: &str) -> RecordKey {
@@ -205,26 +215,26 @@ mod tests {
     #[test]
     fn the_last_record_takes_the_directories_along_and_what_killed_processes_left() {
         let root = tempfile::tempdir().expect("directory");
-        let mut records = records(root.path());
+        let remove = |name: &str| records(root.path()).remove(&key(name)).expect("removed, or absent");
         for name in ["a", "b"] {
-            records.write(&key(name), "text").expect("written");
+            records(root.path()).write(&key(name), "text").expect("written");
         }
         let draft = root.path().join("records/boot-1/draft-0000000000000000");
         fs::write(&draft, "half a rec").expect("written");
-        assert_eq!(records.remove(&key("a")).expect("removed").as_deref(), Some("text"));
-        assert_eq!((records.names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
-        assert_eq!(records.remove(&key("a")).expect("absence is success"), None);
+        assert_eq!(remove("a").as_deref(), Some("text"));
+        assert_eq!((records(root.path()).names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
+        assert_eq!(remove("a"), None);
         let [emptied, in_use] = ["ports", "devices"].map(|kind| root.path().join("records/boot-1").join(kind));
         fs::create_dir(&emptied).expect("as a killed process leaves it");
         fs::create_dir(&in_use).expect("made");
         fs::write(in_use.join("x"), "text").expect("written");
-        records.remove(&key("a")).expect("absence is success");
+        remove("a");
         assert!(in_use.join("x").exists() && !emptied.exists(), "another kind's record stays");
         fs::remove_dir_all(in_use).expect("removed");
         let links = root.path().join("records/handles/boot-1");
         fs::create_dir_all(&links).expect("made");
         symlink("7", links.join("a-rule")).expect("linked");
-        records.remove(&key("b")).expect("removed");
+        remove("b");
         assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
     }
 

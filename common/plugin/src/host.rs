@@ -111,7 +111,7 @@ pub trait Host {
     fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError>;
 
     /// Four unpredictable bytes and four more.
-    fn random(&mut self) -> Result<[u8; 8], Error>;
+    fn random(&mut self) -> [u8; 8];
 }
 
 /// Questions and work that come down to those of [`Host`].

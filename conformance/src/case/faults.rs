@@ -54,22 +54,22 @@ pub fn try_some(world: &mut World<'_>) {
             (world.unattached("fault", &list), list)
         }
     };
-    attachment.netns = container.path().to_owned();
+    let own = std::mem::replace(&mut attachment.netns, container.path().to_owned());
     (attachment.container_id, attachment.result) = ("fault".to_owned(), None);
     let runtime = world.runtime(&list);
-    let mut undisturbed = attachment.clone();
-    let can_be_added = runtime.add(&mut undisturbed).succeeded();
-    let has_check = can_be_added && world.must_pass_check(&list);
-    let must_pass_check = has_check && runtime.check(&undisturbed).succeeded();
-    let deleted = runtime.del(&attachment);
+    let has_check = world.must_pass_check(&list);
+    let mut found = undisturbed(&runtime, &attachment, has_check);
+    if found.is_none() {
+        // The script may have made in its own container what the plugin needs there.
+        attachment.netns = own;
+        found = undisturbed(&runtime, &attachment, has_check);
+    }
     let name = world.variant.name();
-    if can_be_added {
-        deleted.expect_success();
-    } else {
+    let Some(must_pass_check) = found else {
         assert!(count < usize::MAX, "NO FAULTS: after the script the container cannot be added again");
         eprintln!("NO FAULTS: after the script of {name} the container cannot be added again");
         return;
-    }
+    };
     if has_check && !must_pass_check {
         eprintln!("NO CHECK with faults: after the script of {name} a new container does not pass it");
     }
@@ -95,6 +95,18 @@ pub fn try_some(world: &mut World<'_>) {
             );
         }
     }
+}
+
+/// Adds and deletes an attachment, and returns whether CHECK, if the case has it, passes in between; `None` if it cannot be added.
+fn undisturbed(runtime: &Runtime<'_>, attachment: &Attachment, has_check: bool) -> Option<bool> {
+    let mut added = attachment.clone();
+    let is_added = runtime.add(&mut added).succeeded();
+    let passes = is_added && has_check && runtime.check(&added).succeeded();
+    let deleted = runtime.del(attachment);
+    is_added.then(|| {
+        deleted.expect_success();
+        passes
+    })
 }
 
 fn kind<'r>(runtime: &'r Runtime<'_>, place: usize) -> &'r str {

@@ -1,18 +1,15 @@
-//! `gc --remove` beside plugins that do not wait for its lock: an ADD waits for ten seconds at most and then goes on, and a
-//! process may only look like a plugin.
+//! `gc --remove` beside plugins that do not wait for its lock: an ADD waits for ten seconds at most and then goes on.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
-use cni_conformance::child::Running;
+use cni_conformance::script;
 use cni_conformance::wait::wait_until;
-use cni_conformance::{Outcome, script};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::admin::safety::{OTHERS, SlowNetwork, during_removal, interfaces, remove};
-use crate::admin::{PublishedContainer, cache, forgotten, host, lose, process_in, tool};
+use crate::admin::{cache, host, lose, process_in};
 
 /// An IPAM plugin of others, whose ADD writes `/run/adding` and then waits for `/run/ipam-go`.
 fn install_slow_ipam(slow: &mut SlowNetwork) {
@@ -77,48 +74,4 @@ fn a_removal_that_fails_does_not_replace_the_record_of_a_new_container() {
     assert_eq!(remove(&sandbox).stdout(), "nothing is left over\n");
     let inside = sandbox.exec(&["nsenter", "-t", &inhabitant.0.id().to_string(), "-n", "ip", "-brief", "link"]);
     assert!(inside.stdout.contains("eth0"), "{}", inside.stdout);
-}
-
-/// Starts a process of root that has name and environment of a plugin.
-fn pretend(container: &str) -> Running {
-    let mut command = Command::new("/run/pretending/bridge");
-    command.arg("600").env_clear();
-    command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container), ("CNI_IFNAME", "eth0")]);
-    let running = Running(command.spawn().expect("start a program"));
-    // The kernel lets the parent go on before it has written the environment.
-    let environment = format!("/proc/{}/environ", running.0.id());
-    wait_until("it has its environment", || {
-        fs::read_to_string(&environment).is_ok_and(|text| text.contains("CNI_COMMAND="))
-    });
-    running
-}
-
-#[track_caller]
-fn names(said: &Outcome, outcome: &str, process: &Running) {
-    let words = format!("eth0: {outcome}: process {} (bridge) works on it", process.0.id());
-    assert!(said.stdout().contains(&words), "must say {words:?}: {said}");
-}
-
-/// Such a process, in a container with the host's network for example, keeps gc from removing a dead container. It is named.
-#[test]
-fn a_process_that_keeps_a_dead_container_is_named() {
-    let sandbox = host();
-    PublishedContainer::add(&sandbox, "known", 8080);
-    let entry: Value = serde_json::from_slice(&fs::read(&cache()[0]).expect("read the entry")).expect("JSON");
-    let known = entry["containerId"].as_str().expect("a name");
-    lose(&sandbox, "known");
-    let leased = forgotten(&sandbox, "leased", 8081);
-    // If this process copied it, one that another test starts meanwhile would have it open, and it could not be run.
-    sandbox.sh("mkdir /run/pretending");
-    sandbox.sh("cp /usr/bin/sleep /run/pretending/bridge");
-    {
-        let [of_known, of_leased] = [known, &leased].map(pretend);
-        names(&tool(&sandbox, &["gc"]), "unclear", &of_leased);
-        let removed = remove(&sandbox);
-        names(&removed, "kept", &of_known);
-        names(&removed, "unclear", &of_leased);
-    }
-    let removed = remove(&sandbox);
-    removed.expect_success();
-    assert_eq!(removed.stdout().matches("eth0: removed").count(), 2, "{removed}");
 }

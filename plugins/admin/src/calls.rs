@@ -150,15 +150,6 @@ impl Caller {
     }
 }
 
-/// The name of this program.
-const OWN_NAME: &str = "cni-plugins";
-
-/// Whether a program of this name can be a plugin that works on an attachment: one of its list, or any of ours.
-pub fn can_work_on(cached: &Cached, program: &str) -> bool {
-    let is_own = program == OWN_NAME || cni_builtin::plugin(program).is_some();
-    is_own || cached.has_plugin(program)
-}
-
 fn host() -> Result<LinuxHost, Error> {
     Ok(LinuxHost::new(&neutral_request()?)
         .with_contained(cni_builtin::call_delegate)

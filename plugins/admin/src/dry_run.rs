@@ -129,7 +129,7 @@ impl Host for DryRun<'_> {
         Err(DaemonError::Absent { socket: call.socket.clone(), source })
     }
 
-    fn random(&mut self) -> Result<[u8; 8], Error> {
+    fn random(&mut self) -> [u8; 8] {
         self.host.random()
     }
 }

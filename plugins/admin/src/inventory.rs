@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -24,7 +23,6 @@ use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
-use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
 use crate::network_lists;
@@ -170,17 +168,13 @@ impl Inventory {
     fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
         let cached: Vec<Attachment> = self.cached().map(|cached| cached.at.clone()).collect();
         let mut known: BTreeSet<_> = cached.iter().map(key).collect();
-        let (leased, mut calls) = (self.leased(&known), None);
-        for (cached, addresses, written) in leased {
+        for (cached, addresses, written) in self.leased(&known) {
             known.insert(key(&cached.at));
             if !is_settled(written) {
                 continue;
             }
-            let mut life = judge.life_of_lease(&cached.at, &addresses, written);
-            let calls = calls.get_or_insert_with(RunningCalls::observe);
+            let life = judge.life_of_lease(&cached.at, &addresses, written);
             if life != Life::Alive {
-                let process = calls.find(&cached.at, |name| can_work_on(&cached, name));
-                life = process.map_or(life, |process| Life::Unknown(format!("{process} works on it")));
                 self.push_left(cached, Source::Leases { addresses, written }, life, None);
             }
         }

@@ -21,7 +21,6 @@ mod metrics;
 mod network_lists;
 mod output;
 mod pages;
-mod plugin_calls;
 mod pools;
 mod port_order;
 mod programs;

@@ -192,7 +192,7 @@ pub fn said(outcome: &RepairOutcome) -> String {
         RepairOutcome::Complete => "whole".to_owned(),
         RepairOutcome::Gone(_) => "gone".to_owned(),
         RepairOutcome::Missing(_) | RepairOutcome::Unknown(_) => outcome.to_string(),
-        RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => format!("unclear: {why}"),
+        RepairOutcome::Skipped(why) => format!("unclear: {why}"),
         RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => format!("unclear: {outcome}"),
     }
 }
@@ -223,7 +223,7 @@ fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
         RepairOutcome::Gone(why) => ("gone", Vec::new(), why.clone()),
         RepairOutcome::Unknown(_) => ("unknown", Vec::new(), outcome.to_string()),
         RepairOutcome::Missing(parts) => ("missing", parts.iter().map(part).collect(), String::new()),
-        RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => ("unclear", Vec::new(), why.clone()),
+        RepairOutcome::Skipped(why) => ("unclear", Vec::new(), why.clone()),
         RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => ("unclear", Vec::new(), outcome.to_string()),
     };
     json!({

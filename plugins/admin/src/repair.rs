@@ -5,15 +5,14 @@
 //! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
 //! as before.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::{self, CacheFile};
 use clap::Args;
 use cni_core::error::{Error, Failure as _};
@@ -28,7 +27,6 @@ use cni_plugin::namespace::Life;
 mod case;
 mod error;
 mod outcome;
-mod second_look;
 mod together;
 
 use crate::cache::Cached;
@@ -42,7 +40,6 @@ use crate::scope::Scope;
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 pub use outcome::{NamedPart, RepairOutcome};
-use second_look::RestoredRules;
 use together::repair_together;
 
 /// How long libcni may take to write a file, which is incomplete meanwhile.
@@ -77,21 +74,16 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         Err(error) => return refused(&error.to_string()),
     };
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Apply };
-    let (started, tools) = (Instant::now(), Tools::new(mode));
-    let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
+    let tools = Tools::new(mode);
+    let (mut report, mut judge) = (Report::default(), None);
     let meant = meant(&mut files, options, &mut report);
     if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
         return refused(&sentence);
     }
     for start in (0..meant.len()).step_by(together::MOST) {
         let part = start..meant.len().min(start + together::MOST);
-        for ((cached, file), outcome) in meant[part.clone()].iter().zip(repair(&meant, part, &tools)) {
-            let outcome = judged(cached, outcome, &caches, &mut judge);
-            report.attachment(&cached.at, &outcome);
-            let plugins = outcome.repaired();
-            if !plugins.is_empty() {
-                put_back.push(RestoredRules { cached: cached.clone(), file: file.path.clone(), plugins });
-            }
+        for ((cached, _), outcome) in meant[part.clone()].iter().zip(repair(&meant, part, &tools)) {
+            report.attachment(&cached.at, &judged(cached, outcome, &caches, &mut judge));
         }
     }
     if report.attachments == 0 {
@@ -99,10 +91,6 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         report.line(&format!("no attachment{network} in {}", result_cache::names(&caches)));
     }
     result_cache::line(&caches).lines().for_each(|line| report.line(line));
-    let repair = started..Instant::now();
-    // Its sockets close during the pause before the second look.
-    drop(tools);
-    second_look::look_again(put_back, repair, |one, outcome| report.attachment(&one.cached.at, &outcome));
     if !options.dry_run && options.scope.network.is_none() {
         record(report.failures);
     }
@@ -223,7 +211,6 @@ pub fn read(file: &mut CacheFile, reader: &mut CacheReader) -> Result<Option<Cac
 pub struct Tools {
     mode: Mode,
     host: Cell<Option<LinuxHost>>,
-    calls: RefCell<WatchedCalls>,
 }
 
 impl Default for Tools {
@@ -234,7 +221,7 @@ impl Default for Tools {
 
 impl Tools {
     fn new(mode: Mode) -> Self {
-        Self { mode, host: Cell::default(), calls: RefCell::default() }
+        Self { mode, host: Cell::default() }
     }
 
     fn open(&self, request: &Request) -> LinuxHost {
@@ -265,7 +252,7 @@ impl Tools {
 
 /// What is missing of an attachment. Nothing is changed.
 pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcome {
-    let examined = Case::new(cached, file, &tools.calls).map(|case| {
+    let examined = Case::new(cached, file).map(|case| {
         let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::reported)];
         tools.work(case.request(), look)
     });
@@ -276,8 +263,8 @@ pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcom
 ///
 /// # Errors
 /// The outcome, where there is nothing to look at, and the first failure.
-pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<MissingPart>, RepairOutcome> {
-    let case = Case::new(cached, file, &tools.calls)?;
+pub fn made(cached: &Cached, file: &CacheFile) -> Result<Vec<MissingPart>, RepairOutcome> {
+    let case = Case::new(cached, file)?;
     let mut host = LinuxHost::new(case.request());
     case.enter(&mut host)?;
     let Missing { parts, mut failures, lacks_records: _ } = case.look(&mut DryRun::without_rules(&mut host));
@@ -297,7 +284,7 @@ fn repair(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Ve
 
 fn apply(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Vec<RepairOutcome> {
     match neutral_request() {
-        Ok(request) => tools.work(&request, |host| repair_together(all, part, &tools.calls, host)),
+        Ok(request) => tools.work(&request, |host| repair_together(all, part, host)),
         Err(error) if part.len() == 1 => vec![error.into()],
         // An error has no copy: it is made once for each attachment.
         Err(_) => part.flat_map(|one| apply(all, one..one + 1, tools)).collect(),

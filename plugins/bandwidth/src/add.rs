@@ -87,7 +87,7 @@ fn plan_egress(
     let mtu = port.link.mtu;
     let alias = alias::of(at);
     if found.is_none() {
-        let (mac, kind) = (Some(naming::random_mac(host)?), LinkKind::Ifb);
+        let (mac, kind) = (Some(naming::random_mac(host)), LinkKind::Ifb);
         let link = NewLink { name: name.clone(), mac, mtu: Some(mtu), if_present: IfPresent::Refuse, kind };
         plan.owned(Step::CreateLink { ns: Ns::Host, link });
     }

@@ -26,7 +26,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     naming::refuse_pattern(MAKING, &name)?;
     journal.host().enter(netns)?;
     naming::refuse_taken(MAKING, &name, journal.host())?;
-    let mac = naming::random_mac(journal.host())?;
+    let mac = naming::random_mac(journal.host());
     let answer = ipam::add(&config.ipam, request, journal)?;
     let network = ResolvedNetwork::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
     journal.apply(&plan(&name, mac, &network))?;

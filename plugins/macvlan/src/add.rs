@@ -29,14 +29,11 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 fn new_child(config: &Config, master: &Link, host: &mut dyn Host) -> Result<NewChild, Error> {
     let mtu = child::within_master(config.mtu, master)?;
     let kind = ChildKind::Macvlan { mode: config.mode, broadcast_queue: config.broadcast_queue };
-    Ok(NewChild { kind, mac: mac(config, host)?, mtu })
+    Ok(NewChild { kind, mac: mac(config, host), mtu })
 }
 
 /// The kernel's own choice would be changed by udev. In mode passthru it is that of the master.
-fn mac(config: &Config, host: &mut dyn Host) -> Result<Option<Mac>, Error> {
-    match (&config.mac, config.mode) {
-        (None, MacvlanMode::Passthru) => Ok(None),
-        (Some(mac), _) => Ok(Some(mac.clone())),
-        (None, _) => naming::random_mac(host).map(Some),
-    }
+fn mac(config: &Config, host: &mut dyn Host) -> Option<Mac> {
+    let is_masters = config.mode == MacvlanMode::Passthru;
+    config.mac.clone().or_else(|| (!is_masters).then(|| naming::random_mac(host)))
 }

@@ -27,7 +27,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if let Some(name) = &config.bridge {
         bridge::find(name, journal.host())?;
     }
-    let mac = config.mac.clone().map_or_else(|| naming::random_mac(journal.host()), Ok)?;
+    let mac = config.mac.clone().unwrap_or_else(|| naming::random_mac(journal.host()));
     journal.apply(&plan(&config, &name, mac))?;
     let addressing = match &config.ipam {
         Some(ipam) => Addressing::Network(child::ask_ipam(ipam, &config.dns, request, journal)?, NOTIFY),

@@ -34,7 +34,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     refuse_redirected(&link, journal.host())?;
     let device = NewDevice {
         name: config.name.choose(journal.host())?,
-        mac: naming::random_mac(journal.host())?,
+        mac: naming::random_mac(journal.host()),
         mtu: mtu(&link),
         tap: config.tap(journal.host()),
         headers: config.headers,

@@ -43,9 +43,11 @@ impl Failure for WaitError {
 }
 
 /// The time limit for duplicate address detection, and the interval of looking. It takes one to two seconds, and longer
-/// while the kernel changes many links; the reference gives up after five.
-const SETTLE_LIMIT: Duration = Duration::from_secs(10);
+/// while the kernel changes many links: more than ten have been seen. The reference gives up after five.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+/// The time limit for a link of unknown state, which may have a carrier.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(10);
 /// The time limit for the carrier of a link. Without a carrier, duplicate address detection does not run.
 const CARRIER_LIMIT: Duration = Duration::from_secs(1);
 
@@ -71,10 +73,11 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
     }
 }
 
-/// How long addresses may be tentative. A link of unknown state may have a carrier.
+/// How long addresses may be tentative.
 const fn settle_limit(state: OperState) -> Duration {
     match state {
-        OperState::Up | OperState::Unknown => SETTLE_LIMIT,
+        OperState::Up => SETTLE_LIMIT,
+        OperState::Unknown => UNKNOWN_LIMIT,
         OperState::NotPresent
         | OperState::Down
         | OperState::LowerLayerDown

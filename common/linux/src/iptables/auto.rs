@@ -7,10 +7,11 @@
 //! removed. Rules of others that neither can read stay where they are.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::iter::successors;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::family::Family;
@@ -29,6 +30,9 @@ const NFT_FLAVOUR: &str = "xtables-nft-multi";
 
 /// The same of the legacy flavour.
 const LEGACY_FLAVOUR: &str = "xtables-legacy-multi";
+
+/// As many links as the kernel follows: `MAXSYMLINKS` of `linux/namei.h`.
+const MOST_LINKS: usize = 40;
 
 /// The packet filter of the network namespace that the calling thread is in when it is first used.
 #[derive(Debug)]
@@ -169,12 +173,14 @@ fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope)
     }
 }
 
-/// The flavour of a program. A script in the place of one counts as unknown.
+/// The flavour of a program, by the name of the file that its links lead to. A script in the place of one counts as unknown.
 fn flavour(program: &Path) -> Installed {
-    match fs::canonicalize(program) {
-        Ok(file) if file.file_name() == Some(OsStr::new(NFT_FLAVOUR)) => Installed::Nftables,
-        Ok(file) if file.file_name() == Some(OsStr::new(LEGACY_FLAVOUR)) => Installed::Legacy,
-        Ok(_) | Err(_) => Installed::Unknown,
+    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
+    let file = successors(Some(program.to_owned()), target).take(MOST_LINKS).last();
+    match file.as_deref().and_then(Path::file_name) {
+        Some(name) if name == NFT_FLAVOUR => Installed::Nftables,
+        Some(name) if name == LEGACY_FLAVOUR => Installed::Legacy,
+        Some(_) | None => Installed::Unknown,
     }
 }
 

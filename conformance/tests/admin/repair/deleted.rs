@@ -3,14 +3,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::child::Running;
 use cni_conformance::wait::wait_until;
-use cni_conformance::{Outcome, Sandbox, State, script};
+use cni_conformance::{Sandbox, State, script};
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
@@ -94,12 +92,6 @@ fn an_emptied_chain_is_removed_with_the_restored_rules() {
     neighbour.check();
 }
 
-/// What another's DEL and libcni do last: the interface goes, and then the file.
-fn end_of_del(attached: &RepairedContainer<'_>) {
-    attached.container.sh("ip link del eth0");
-    fs::remove_file(attached.file()).expect("the end of libcni's DEL");
-}
-
 /// The marks of attachments that are being deleted.
 fn marks() -> Vec<PathBuf> {
     let boots = fs::read_dir("/run/cni/.cni-plugins-rs").into_iter().flatten();
@@ -144,133 +136,8 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
     }
 }
 
-/// Starts a process with name and environment of a plugin's DEL.
-fn del_process(container_id: &str) -> Running {
-    fs::create_dir_all("/run/others").expect("create a folder");
-    script::copy_program("/usr/bin/sleep", "/run/others/bridge");
-    let mut command = Command::new("/run/others/bridge");
-    command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
-    command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
-    Running(command.spawn().expect("start a program"))
-}
-
 fn flush(sandbox: &Sandbox) {
     shell(sandbox, "for p in iptables ip6tables; do for t in nat filter; do $p -t $t -F; $p -t $t -X; done; done");
-}
-
-/// Plugins of others know neither the lock nor the mark.
-#[test]
-fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
-    let (sandbox, list) = host(Backend::Nft);
-    let attached = RepairedContainer::add(&sandbox, &list, "only", 8080);
-    flush(&sandbox);
-    let flushed = rules(&sandbox);
-    {
-        let _deleting = del_process("only");
-        let repaired = repair(&sandbox, &[]);
-        assert_said(&repaired, &["skipped"]);
-        assert!(repaired.stdout().contains("the runtime is deleting the attachment"), "{repaired}");
-        assert_eq!(rules(&sandbox), flushed);
-    }
-    let _deleting_another = del_process("another");
-    assert_said(&repair(&sandbox, &[]), &["repaired"]);
-    attached.check();
-}
-
-/// Between two plugins of another's DEL nothing is to be seen of it: just that interface and file are gone a little later. A
-/// chain is flushed, and nothing may hold the trace of the container afterwards.
-#[test]
-fn what_was_deleted_when_repair_looks_again_is_removed_again() {
-    for flushed in ["CNI-HOSTPORT-DNAT", "POSTROUTING"] {
-        let (sandbox, list) = host(Backend::Nft);
-        let (neighbour, alone) = neighbour(&sandbox, &list);
-        // On a busy machine, repair may have looked again before this test gets to its turn.
-        let undone = (0..10).any(|turn| {
-            let attached = RepairedContainer::add(&sandbox, &list, &format!("turn-{turn}"), 8081);
-            let jumps = sandbox.sh("iptables -t nat -S POSTROUTING");
-            let jump = jumps.lines().find(|line| line.contains("turn-")).expect("the guest is masqueraded");
-            let chain = jump.rsplit(' ').next().expect("a chain");
-            let trace = if flushed == "POSTROUTING" { chain } else { "8081" };
-            let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&attached));
-            let is_taken_back = repaired.stdout().contains(": taken back: ");
-            if is_taken_back {
-                assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
-                assert!(rules(&sandbox).iter().all(|rule| !rule.contains(trace)), "{trace}: {:#?}", rules(&sandbox));
-            }
-            attached.del();
-            assert_eq!(rules(&sandbox), alone);
-            is_taken_back
-        });
-        assert!(undone, "repair never looks again");
-        neighbour.check();
-    }
-}
-
-/// By then the name of the namespace leads to another container, whose ADD is at work: its interface has no alias yet.
-#[test]
-fn an_interface_that_is_being_made_behind_the_same_name_stays_when_repair_looks_again() {
-    let (sandbox, list) = host(Backend::Nft);
-    let _neighbour = neighbour(&sandbox, &list);
-    let undone = (0..10).any(|turn| {
-        let name = format!("turn-{turn}");
-        let attached = RepairedContainer::add(&sandbox, &list, &name, 8081);
-        let succeed = || {
-            end_of_del(&attached);
-            sandbox.sh(&format!("ip netns del {name}"));
-            sandbox.sh(&format!("ip netns add {name}"));
-            sandbox.sh(&format!("ip link add made type veth peer name eth0 netns {name}"));
-        };
-        let repaired = repair_with_a_late_event(&sandbox, "POSTROUTING", succeed);
-        sandbox.sh("ip link show made");
-        attached.del();
-        sandbox.sh("ip link del made");
-        repaired.stdout().contains(": taken back: ")
-    });
-    assert!(undone, "repair never looks again");
-}
-
-/// Who has cleared the cache has not deleted the container, which still has its interface.
-#[test]
-fn a_container_that_lives_keeps_the_restored_rules_when_its_file_is_lost() {
-    let (sandbox, list) = host(Backend::Nft);
-    let _neighbour = neighbour(&sandbox, &list);
-    // Plugins of others write no record.
-    for is_recorded in [true, false] {
-        // What is removed before the end of the first look is seen there already, and nothing is put back.
-        let kept = (0..10).any(|turn| {
-            let attached = RepairedContainer::add(&sandbox, &list, &format!("{is_recorded}-{turn}"), 8081);
-            if !is_recorded {
-                shell(&sandbox, "rm -r /run/cni/.cni-plugins-rs/*/attachments");
-            }
-            let whole = rules(&sandbox);
-            let forget = || fs::remove_file(attached.file()).expect("remove the file");
-            let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
-            assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
-            let is_put_back = words(&repaired) == ["repaired", "repaired"];
-            assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
-            attached.del();
-            is_put_back
-        });
-        assert!(kept, "the file is never removed between the looks");
-    }
-}
-
-/// Flushes a chain, and repairs; something happens as soon as all rules are back, before repair looks again.
-fn repair_with_a_late_event(sandbox: &Sandbox, flushed: &str, event: impl FnOnce()) -> Outcome {
-    let whole = rules(sandbox);
-    sandbox.sh(&format!("iptables -t nat -F {flushed}"));
-    let repair = repair_with(sandbox, &[]);
-    let repaired = thread::scope(|scope| {
-        let repairing = scope.spawn(|| repair.run());
-        let started = Instant::now();
-        while rules(sandbox) != whole {
-            assert!(started.elapsed() < Duration::from_secs(60), "nothing is repaired");
-        }
-        event();
-        repairing.join().expect("repair ends")
-    });
-    repaired.expect_success();
-    repaired
 }
 
 /// One repair after the other, as a unit of systemd that is started too often would do it.

@@ -38,7 +38,7 @@ pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
     let tools = Tools::default();
     let own = found.attached.iter_mut().filter(|one| one.cached.at.container.as_str() == container);
     own.for_each(|one| one.examine(&tools));
-    let about = match About::observe(&container, &found, &tools) {
+    let about = match About::observe(&container, &found) {
         Ok(about) => about,
         Err(problem) => return failed(&problem),
     };

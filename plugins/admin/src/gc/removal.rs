@@ -2,33 +2,28 @@
 //!
 //! Between the search of the machine and the removal of the last candidate, a runtime may add an attachment of the same name. So
 //! each candidate is judged again under its lock, for which ADD waits, and before each DEL, since an ADD that has waited too long
-//! goes on without the lock, and plugins of others take none.
+//! goes on without the lock.
 //!
 //! For every change of a table the kernel checks all of it, so the rules of many candidates are removed at once, before the
 //! DELs, which then find none.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::plugin_calls::{RunningCalls, WatchedCalls};
 use cni_core::error::Error;
-use cni_model::plan::{Ns, Plan};
+use cni_model::plan::Plan;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
-use cni_plugin::host::{Host as _, LinkQuery};
+use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
 use cni_plugin::share::Share;
 
 use crate::cache::Cached;
-use crate::calls::{Caller, PluginFolders, can_work_on};
+use crate::calls::{Caller, PluginFolders};
 use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::Judge;
 use crate::progress::Progress;
-
-/// How long the lock is held before an ADD may have given up waiting for it, with a margin.
-const PATIENCE_OF_ADD: Duration = Duration::from_secs(9);
 
 /// How long several are locked before each is locked by itself. An ADD waits for ten seconds.
 const PATIENCE_TOGETHER: Duration = Duration::from_secs(3);
@@ -114,14 +109,13 @@ const MOST: usize = 64;
 pub struct Remover {
     caller: Caller,
     judge: Judge,
-    calls: WatchedCalls,
 }
 
 impl Remover {
     /// # Errors
     /// When the kernel cannot be talked to.
     pub fn new(folders: PluginFolders, caches: &[PathBuf]) -> Result<Self, Error> {
-        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new(caches)?, calls: WatchedCalls::default() })
+        Ok(Self { caller: Caller::new(folders)?, judge: Judge::new(caches)? })
     }
 
     /// Removes what is left of attachments, of those that are dead.
@@ -134,7 +128,7 @@ impl Remover {
             self.remove_rules(group);
             for candidate in group {
                 progress.show(outcomes.len());
-                outcomes.push(self.remove(candidate, locked));
+                outcomes.push(self.remove(candidate));
                 if locked.elapsed() > PATIENCE_TOGETHER {
                     self.caller.release();
                     locked = Instant::now();
@@ -155,23 +149,13 @@ impl Remover {
         locked.retain(|candidate| {
             self.caller.host().and_then(|host| exclusion::begin_attachment(&candidate.cached().at, host)).is_ok()
         });
-        let (mut steps, before) = (Vec::new(), self.veths());
-        // After the veths: the ADD of each of them has ended, so that its address is found, or is found to be under way here.
-        if RunningCalls::observe().has_addition() {
-            return;
-        }
+        let mut steps = Vec::new();
         for candidate in locked {
             let cached = candidate.cached();
             if self.changed(candidate).is_none() {
                 let plugins = cached.plugins.iter().rev();
                 steps.extend(plugins.filter_map(|config| self.caller.rehearse(cached, config).ok()).flatten());
             }
-        }
-        // Plugins of others take no lock: a container that they add meanwhile may have an address of a candidate by now. The DEL of
-        // each looks again.
-        let (Some(before), Some(now)) = (before, self.veths()) else { return };
-        if !now.is_subset(&before) {
-            return;
         }
         for step in Plan::join_removals(steps) {
             if let Err(error) = self.caller.host().and_then(|host| host.apply(&step)) {
@@ -180,27 +164,21 @@ impl Remover {
         }
     }
 
-    /// Lists the indices of the host's veths: each new container of bridge or ptp adds one. Returns `None` if the kernel cannot be asked.
-    fn veths(&mut self) -> Option<BTreeSet<u32>> {
-        let links = self.caller.host().and_then(|host| host.links(Ns::Host, LinkQuery::Kind("veth")));
-        Some(links.ok()?.iter().map(|link| link.index).collect())
-    }
-
-    /// Removes what is left of an attachment, if it is dead; `locked` is the time since which it may be locked.
-    fn remove(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
+    /// Removes what is left of an attachment, if it is dead.
+    fn remove(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
         if let Life::Unknown(why) = candidate.life() {
             return RemovalOutcome::Unclear(why.clone());
         }
         let at = &candidate.cached().at;
         match self.caller.host().and_then(|host| exclusion::begin_attachment(at, host)) {
-            Ok(()) => self.remove_locked(candidate, locked),
+            Ok(()) => self.remove_locked(candidate),
             Err(error) => RemovalOutcome::Busy(format!("something works on it: {}", error_line(&error))),
         }
     }
 
     /// The lock of the attachment is held. A plugin that fails does not keep the others. The runtime would try a DEL
     /// that has failed again, so the attachment stays known then.
-    fn remove_locked(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
+    fn remove_locked(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
         if let Some(outcome) = self.changed(candidate) {
             return outcome;
         }
@@ -208,7 +186,7 @@ impl Remover {
         let record = self.judge.record(&cached.at);
         for (index, config) in cached.plugins.iter().rev().enumerate() {
             if index > 0
-                && let Some(outcome) = self.lives_again(candidate, locked)
+                && let Some(outcome) = self.lives_again(candidate)
             {
                 return outcome;
             }
@@ -217,7 +195,7 @@ impl Remover {
         }
         let may_stay = if let GcCandidate::Other(left) = candidate { left.may_stay } else { None };
         if failures.is_empty() && may_stay.is_none() {
-            return self.forget(candidate, locked);
+            return self.forget(candidate);
         }
         // The DEL of the interface has removed the record, by which the next call judges. An ADD may have written another.
         if let Some(record) = record.filter(|_| self.judge.life_by_record(&cached.at).is_none())
@@ -232,8 +210,8 @@ impl Remover {
     }
 
     /// Removes the file of the cache that was judged, and the record of the attachment, which plugins of others leave.
-    fn forget(&mut self, candidate: &GcCandidate, locked: Instant) -> RemovalOutcome {
-        if let Some(outcome) = self.lives_again(candidate, locked) {
+    fn forget(&mut self, candidate: &GcCandidate) -> RemovalOutcome {
+        if let Some(outcome) = self.lives_again(candidate) {
             return outcome;
         }
         if let GcCandidate::Known(one) = candidate
@@ -252,9 +230,6 @@ impl Remover {
     /// The outcome for a candidate that has changed since it was found.
     fn changed(&mut self, candidate: &GcCandidate) -> Option<RemovalOutcome> {
         let cached = candidate.cached();
-        if let Some(process) = self.calls.now().find(&cached.at, |name| can_work_on(cached, name)) {
-            return Some(worked_on(&process));
-        }
         match (candidate.is_current(), candidate) {
             (Ok(true), GcCandidate::Known(_)) => outcome_of(self.judge.at_once(cached)),
             (Ok(true), GcCandidate::Other(left)) => outcome_of(left.life_by_records(&mut self.judge)),
@@ -264,16 +239,9 @@ impl Remover {
     }
 
     /// The outcome for a candidate whose attachment was added again since the removal began, or is being added without the
-    /// lock, which was taken at `locked`. Its record goes with the DEL of the plugin that has made the interface, and then
+    /// lock. Its record goes with the DEL of the plugin that has made the interface, and then
     /// the cache alone can tell.
-    fn lives_again(&mut self, candidate: &GcCandidate, locked: Instant) -> Option<RemovalOutcome> {
-        let cached = candidate.cached();
-        let is_at_work = |calls: &RunningCalls| calls.find(&cached.at, |name| can_work_on(cached, name));
-        // Plugins of others take no lock; an ADD of ours has it unless it has waited for too long.
-        let overdue = (locked.elapsed() > PATIENCE_OF_ADD).then(RunningCalls::observe);
-        if let Some(process) = is_at_work(overdue.as_ref().unwrap_or_else(|| self.calls.now())) {
-            return Some(worked_on(&process));
-        }
+    fn lives_again(&mut self, candidate: &GcCandidate) -> Option<RemovalOutcome> {
         let is_current = match candidate {
             GcCandidate::Known(_) => candidate.is_current(),
             // Its leases go with the DELs.
@@ -294,10 +262,6 @@ fn outcome_of(life: Option<Life>) -> Option<RemovalOutcome> {
         Life::Alive => Some(RemovalOutcome::Kept("it lives again".to_owned())),
         Life::Unknown(why) => Some(RemovalOutcome::Unclear(why)),
     }
-}
-
-fn worked_on(process: &str) -> RemovalOutcome {
-    RemovalOutcome::Busy(format!("{process} works on it"))
 }
 
 fn added_again() -> RemovalOutcome {

@@ -1,10 +1,8 @@
 //! An attachment of libcni's cache, and what this program can do for it.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::io;
 
-use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -25,7 +23,6 @@ use cni_plugin::share::Share;
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::{Cached, PluginConfig};
-use crate::calls::can_work_on;
 use crate::delegates::resolved;
 use crate::life::{has_interface, has_mac, has_signs};
 
@@ -79,17 +76,12 @@ pub struct Case<'a> {
     netns: &'a str,
     first: Ours,
     rest: Vec<Ours>,
-    calls: &'a RefCell<WatchedCalls>,
 }
 
 impl<'a> Case<'a> {
     /// # Errors
     /// The outcome, where there is nothing to look at.
-    pub fn new(
-        cached: &'a Cached,
-        file: &'a CacheFile,
-        calls: &'a RefCell<WatchedCalls>,
-    ) -> Result<Self, RepairOutcome> {
+    pub fn new(cached: &'a Cached, file: &'a CacheFile) -> Result<Self, RepairOutcome> {
         let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
@@ -100,7 +92,7 @@ impl<'a> Case<'a> {
         }
         let mut rest = ours.into_iter();
         let first = rest.next().ok_or_else(|| RepairOutcome::of_known(&cached))?;
-        Ok(Self { cached, file, netns, first, rest: rest.collect(), calls })
+        Ok(Self { cached, file, netns, first, rest: rest.collect() })
     }
 
     pub fn cached(&self) -> &Cached {
@@ -239,9 +231,6 @@ impl<'a> Case<'a> {
         if exclusion::is_being_deleted(at, host)? {
             return Ok(Some(DELETING.to_owned()));
         }
-        if let Some(process) = self.find_deletion_by_others() {
-            return Ok(Some(format!("{DELETING}: {process}")));
-        }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
             return Ok(Some(RepairError::Deleted.to_string()));
         }
@@ -277,10 +266,6 @@ impl<'a> Case<'a> {
             Some(_) | None => Ok(false),
         }
     }
-
-    fn find_deletion_by_others(&self) -> Option<String> {
-        self.calls.borrow_mut().now().find_deletion(&self.cached.at, |name| can_work_on(&self.cached, name))
-    }
 }
 
 /// The outcome where the namespace cannot be entered.
@@ -303,10 +288,7 @@ fn makers(cached: &Cached) -> Vec<(&'static dyn Plugin, &PluginConfig)> {
 }
 
 /// Whether the attachment is recorded, and its interface in its namespace.
-///
-/// # Errors
-/// When the record cannot be read, or the kernel does not answer.
-pub fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
 }
 
@@ -324,11 +306,6 @@ impl RuleDeletions {
             }
         }
         Ok(Self(ours))
-    }
-
-    /// One of the requests; `None` when there is nothing to remove.
-    pub fn request(&self) -> Option<&Request> {
-        self.0.first().map(|one| &one.request)
     }
 
     /// # Errors

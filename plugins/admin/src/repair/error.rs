@@ -15,15 +15,13 @@ pub enum RepairError {
     },
     #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
     Deleted,
-    #[error("another plugin's DEL of the attachment is still running; repair again after it")]
-    Unended,
 }
 
 impl Failure for RepairError {
     fn code(&self) -> Code {
         match self {
             Self::Cache { .. } => Code::Io,
-            Self::Deleted | Self::Unended => Code::TryAgain,
+            Self::Deleted => Code::TryAgain,
         }
     }
 }

@@ -27,8 +27,6 @@ pub enum RepairOutcome {
     Missing(Vec<NamedPart>),
     /// These were missing and have been put back.
     Repaired(Vec<NamedPart>),
-    /// What was put back has been removed again, for this reason.
-    TakenBack(String),
     /// The container's namespace is gone; this says what is there instead.
     Gone(String),
     /// The attachment cannot be repaired, for this reason.
@@ -66,15 +64,6 @@ impl RepairOutcome {
         if others.is_empty() { Self::Complete } else { Self::Unknown(others) }
     }
 
-    /// The plugins whose objects have been put back.
-    pub fn repaired(&self) -> Vec<String> {
-        if let Self::Failed(_, rest) = self {
-            return rest.repaired();
-        }
-        let Self::Repaired(parts) = self else { return Vec::new() };
-        parts.iter().map(|part| part.plugin.clone()).collect()
-    }
-
     /// Whether anything failed.
     pub const fn is_failure(&self) -> bool {
         matches!(self, Self::Failed(..))
@@ -89,7 +78,6 @@ impl fmt::Display for RepairOutcome {
             Self::Unknown(others) => write!(f, "unknown: not one of these plugins: {}", others.join(", ")),
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
-            Self::TakenBack(reason) => write!(f, "taken back: {}", one_line(reason)),
             Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
             Self::Failed(errors, rest) => {
                 let errors: Vec<String> = errors.iter().map(error_line).collect();

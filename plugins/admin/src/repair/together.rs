@@ -3,7 +3,6 @@
 //! For every change of a table the kernel checks all of it, so to put back the rules of one container after the other takes a
 //! time that grows with the square of their number. What belongs to one container alone is done for each by itself.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,6 @@ use super::case::{Case, Missing, RuleDeletions};
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
-use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::CacheFile;
 
 /// So many attachments are locked together, and their rules put back in one change of each table. ADD, DEL and GC may have to wait for
@@ -41,23 +39,18 @@ const FEW: usize = 64;
 ///
 /// A DEL has the lock of its attachment when it waits for that of a port or an address. So no attachment is locked while this process
 /// may have locks of ports or addresses: all locks are given back before.
-pub fn repair_together(
-    all: &[(Cached, &CacheFile)],
-    part: Range<usize>,
-    calls: &RefCell<WatchedCalls>,
-    host: &mut LinuxHost,
-) -> Vec<RepairOutcome> {
+pub fn repair_together(all: &[(Cached, &CacheFile)], part: Range<usize>, host: &mut LinuxHost) -> Vec<RepairOutcome> {
     let mut outcomes = Vec::with_capacity(part.len());
     while outcomes.len() < part.len() {
         let start = part.start + outcomes.len();
-        let found = find_some(&all[start..part.end], calls, host);
+        let found = find_some(&all[start..part.end], host);
         let joined = Joined::make(found.iter().flatten().map(|(_, missing)| missing), host);
         if joined == Joined::Refused && found.len() > FEW {
             let end = start + found.len();
             drop(found);
             for few in (start..end).step_by(FEW) {
                 host.end_request();
-                outcomes.extend(repair_together(all, few..end.min(few + FEW), calls, host));
+                outcomes.extend(repair_together(all, few..end.min(few + FEW), host));
             }
         } else {
             let settled = if joined == Joined::Made { settle(&found, host) } else { Vec::new() };
@@ -77,15 +70,11 @@ type Settled = (RepairOutcome, Vec<StaleFlows>);
 /// Locks and looks at as many of some attachments, from the first on, as may be locked together. Others may hold a lock for a long time:
 /// it is waited for only if this process has none yet. Otherwise it stops there. Of a complete attachment nothing is kept, since nearly all
 /// are complete.
-fn find_some<'a>(
-    attachments: &'a [(Cached, &CacheFile)],
-    calls: &'a RefCell<WatchedCalls>,
-    host: &mut LinuxHost,
-) -> Vec<Found<'a>> {
+fn find_some<'a>(attachments: &'a [(Cached, &CacheFile)], host: &mut LinuxHost) -> Vec<Found<'a>> {
     let (started, mut alone, mut networks) = (Instant::now(), 0, Vec::new());
     let mut found: Vec<Found<'a>> = Vec::with_capacity(attachments.len());
     for (cached, file) in attachments {
-        let one = Case::new(cached, file, calls).and_then(|case| {
+        let one = Case::new(cached, file).and_then(|case| {
             host.next_request(case.request());
             let is_first = !networks.contains(&&cached.at.network);
             let missing = case.find_locked(is_first, networks.is_empty(), host)?;

@@ -64,8 +64,8 @@ pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<
 fn choose_names(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<NewNames, Error> {
     Ok(NewNames {
         veth: NewVeth::choose(at, config.mac.as_ref(), host)?,
-        vlan_port: naming::random_name(host)?,
-        vlan_mac: naming::random_mac(host)?,
-        vlan_port_mac: naming::random_mac(host)?,
+        vlan_port: naming::random_name(host),
+        vlan_mac: naming::random_mac(host),
+        vlan_port_mac: naming::random_mac(host),
     })
 }

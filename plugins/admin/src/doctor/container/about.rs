@@ -15,7 +15,7 @@ use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory};
 use crate::life::neutral_request;
 use crate::list::{port, said, said_of_left};
-use crate::repair::{self, RepairOutcome, Tools};
+use crate::repair::{self, RepairOutcome};
 
 /// A container.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl About {
     ///
     /// # Errors
     /// In words, when the records cannot be listed.
-    pub fn observe(container: &str, found: &Inventory, tools: &Tools) -> Result<Self, String> {
+    pub fn observe(container: &str, found: &Inventory) -> Result<Self, String> {
         let is_own = |cached: &Cached| cached.at.container.as_str() == container;
         let attached = found.attached.iter().filter(|one| is_own(&one.cached)).map(|one| {
-            let rules = rules(one, tools);
+            let rules = rules(one);
             let about = AboutAttachment::of(&one.cached, &one.life, said(&one.outcome), found);
             AboutAttachment { rules, cache: Some(one.file.path.clone()), ..about }
         });
@@ -110,13 +110,13 @@ fn leases(cached: &Cached, found: &Inventory) -> Vec<PathBuf> {
     files
 }
 
-fn rules(one: &Attached, tools: &Tools) -> Result<OwnRules, String> {
+fn rules(one: &Attached) -> Result<OwnRules, String> {
     match &one.life {
         Life::Alive => {}
         Life::Dead => return Err("its network namespace has ended".to_owned()),
         Life::Unknown(reason) => return Err(reason.clone()),
     }
-    match repair::made(&one.cached, &one.file, tools) {
+    match repair::made(&one.cached, &one.file) {
         Ok(parts) => Ok(OwnRules::of(&parts)),
         // No plugin of the list is ours.
         Err(RepairOutcome::Complete) => Ok(OwnRules::default()),

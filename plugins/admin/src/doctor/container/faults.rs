@@ -95,7 +95,7 @@ fn of_outcome<'a>(
             }));
             of_outcome(rest, one, place, findings)
         }
-        RepairOutcome::Gone(reason) | RepairOutcome::Skipped(reason) | RepairOutcome::TakenBack(reason) => {
+        RepairOutcome::Gone(reason) | RepairOutcome::Skipped(reason) => {
             let cure = "repeat this in a moment; if it stays, delete the container by its runtime, and add it again";
             findings.push(Finding::problem(TOPIC, format!("{place}: {reason}"), cure));
             &[]

@@ -34,14 +34,13 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// Removes a device, by its index: the container may rename it at any time. Before, the interface stops to send its frames
-/// there, unless the device has a name that this program cannot write.
+/// there, unless the device has a name that this program cannot write. If that fails, the device stays: by it the next DEL finds
+/// what is left.
 fn remove(tap: &Link, interface: Option<&IfName>, host: &mut dyn Host) -> Result<(), Error> {
-    let mut removal = Removal::new(host);
     if let (Some(name), Ok(to)) = (interface, IfName::parse(&tap.name)) {
-        removal.step(&Step::RemoveRedirect { ns: Ns::Container, name: name.clone(), to });
+        host.apply(&Step::RemoveRedirect { ns: Ns::Container, name: name.clone(), to })?;
     }
-    removal.attempt(|host| leftovers::remove_found(tap.index, host));
-    removal.finish()
+    leftovers::remove_found(tap.index, host).map(drop)
 }
 
 /// A filter that leads to a deleted device drops every frame.

@@ -109,6 +109,11 @@ impl ReceiveFilter {
     const fn is_node(self) -> bool {
         self.handle & 0xfff != 0
     }
+
+    /// Whether it is the table that contains a filter.
+    pub const fn is_table_of(self, filter: Self) -> bool {
+        !self.is_node() && self.info == filter.info
+    }
 }
 
 impl Socket {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::unistd::geteuid;
 
-use crate::draft::{Draft, random, set_mode};
+use crate::draft::{self, Draft, random};
 use crate::error::FileError;
 use crate::file::{open_or_create, read_if_present};
 
@@ -24,6 +24,9 @@ pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+
+/// Others than the owner can write.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// The mode of the directories above, which others use too.
 const OUTER_MODE: u32 = 0o755;
@@ -83,8 +86,7 @@ impl PrivateDirectory {
         if metadata.mode() & 0o7777 == DIRECTORY_MODE {
             return Ok(());
         }
-        fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
-            .map_err(FileError::of("change the mode of", path))
+        set_mode(path)
     }
 
     /// Creates one of the private directories, and those above the outermost. Another process may be faster.
@@ -94,8 +96,9 @@ impl PrivateDirectory {
             made.map_err(FileError::of("create", outer))?;
         }
         match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(FileError::of("create", path)(error)),
-            Ok(()) | Err(_) => Ok(()),
+            Ok(()) => set_mode(path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(FileError::of("create", path)(error)),
         }
     }
 
@@ -109,7 +112,7 @@ impl PrivateDirectory {
     pub fn open_file(&self, name: &str) -> Result<File, FileError> {
         let path = self.path.join(name);
         let file = self.with(|| open_or_create(&path, FILE_MODE))?;
-        set_mode(&file, FILE_MODE).map_err(FileError::of("change the mode of", &path))?;
+        draft::set_mode(&file, FILE_MODE).map_err(FileError::of("change the mode of", &path))?;
         Ok(file)
     }
 
@@ -179,9 +182,12 @@ impl PrivateDirectory {
     /// Whether the outermost directory exists. Nobody else can have put anything into it.
     ///
     /// # Errors
-    /// [`FileError`] if it belongs to another user, or is a link.
+    /// [`FileError`] if it belongs to another user, others can write into it, or it is a link.
     pub fn verify(&self) -> Result<bool, FileError> {
         match fs::symlink_metadata(&self.root) {
+            Ok(metadata) if metadata.is_dir() && metadata.mode() & OTHERS_WRITE != 0 => {
+                Err(FileError::of("use", &self.root)(io::Error::other("others can write into it; remove it")))
+            }
             Ok(metadata) => verify_owner(&metadata).map(|()| true).map_err(FileError::of("use", &self.root)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(source) => Err(FileError::of("stat", &self.root)(source)),
@@ -228,6 +234,11 @@ pub fn in_directory<T>(
         done = make().and_then(|()| work());
     }
     done
+}
+
+/// Sets the mode of a private directory, whatever the umask is.
+fn set_mode(path: &Path) -> Result<(), FileError> {
+    fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(FileError::of("change the mode of", path))
 }
 
 /// A directory of root may be used by everyone who can; another user's only by that user.

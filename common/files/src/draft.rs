@@ -120,9 +120,9 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// A random number that nobody can guess: the standard library keys each of these hashes with random bytes from the kernel.
+/// A random number that nobody can guess: the standard library hashes with random bytes from the kernel, and another key each time.
 pub fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    RandomState::new().hash_one(())
 }
 
 fn is_dead(path: &Path) -> bool {

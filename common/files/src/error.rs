@@ -21,9 +21,10 @@ impl FileError {
         move |source| Self { verb, path: path.to_owned(), source }
     }
 
-    /// Whether the file exists, but cannot be trusted: it is not a regular file, or belongs to another user.
+    /// Whether the file exists, but cannot be trusted: it is not a regular file, belongs to another user, or is below what is no
+    /// directory.
     pub fn is_untrusted(&self) -> bool {
-        self.source.kind() == io::ErrorKind::Other
+        matches!(self.source.kind(), io::ErrorKind::Other | io::ErrorKind::NotADirectory)
     }
 }
 

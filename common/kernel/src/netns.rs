@@ -11,12 +11,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cni_model::netns::NetnsError;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
 use crate::netlink::error::Errno;
+use crate::open::open;
 
 /// The network namespace that the calling thread is in.
 pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
@@ -37,11 +37,6 @@ const OVERFLOW_UID: libc::uid_t = 65534;
 const NS_GET_USERNS: u32 = 0xb701;
 const NS_GET_NSTYPE: u32 = 0xb703;
 const NS_GET_OWNER_UID: u32 = 0xb704;
-
-/// Opens a file for reading by openat(2), since musl's open() makes one more system call.
-fn open(path: &Path, flags: OFlag) -> io::Result<File> {
-    Ok(File::from(openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::empty())?))
-}
 
 /// An open network namespace.
 #[derive(Debug)]
@@ -70,12 +65,12 @@ impl Netns {
             return Err(gone("no path is given".to_owned()));
         }
         // Not by the standard library, which leaves this flag out where the C library is musl.
-        let found = match openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+        let found = match open(path, OFlag::O_PATH) {
             Ok(found) => found,
-            Err(errno) => {
-                let number = errno as i32;
+            Err(error) => {
+                let number = error.raw_os_error().unwrap_or_default();
                 let leads_nowhere = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP].contains(&number);
-                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(errno.into()) });
+                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(error) });
             }
         };
         let magic = fstatfs(&found).map_err(|errno| failed(errno.into()))?.filesystem_type();

@@ -1,14 +1,17 @@
 //! Kernel parameters below `/proc/sys`. Those of `net` belong to the network namespace of the calling thread.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use cni_model::plan::Sysctl;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::fcntl::OFlag;
 
-/// Most values are shorter, and are read by one system call.
+use crate::open::open;
+
+/// Most values are shorter. The kernel cuts some of those that are not, and has no second part (`proc_do_large_bitmap` of
+/// `kernel/sysctl.c`), so they are read anew with more room.
 const SHORT: usize = 256;
 
 /// Reads a parameter without the white space around it; `None` when the kernel does not have it, or it has no value yet
@@ -25,18 +28,15 @@ pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
 }
 
 fn read_whole(key: &Sysctl) -> io::Result<String> {
-    let (mut file, mut text) = (open(key, OFlag::O_RDONLY)?, vec![0; SHORT]);
-    let length = file.read(&mut text)?;
-    text.truncate(length);
-    if length == SHORT {
-        file.read_to_end(&mut text)?;
+    let (file, mut text) = (open(Path::new(&path(key)), OFlag::O_RDONLY)?, vec![0; SHORT]);
+    loop {
+        let length = file.read_at(&mut text, 0)?;
+        if length < text.len() {
+            text.truncate(length);
+            return String::from_utf8(text).map_err(io::Error::other);
+        }
+        text.resize(length * 4, 0);
     }
-    String::from_utf8(text).map_err(io::Error::other)
-}
-
-/// By openat(2), since musl's open() makes one more system call.
-fn open(key: &Sysctl, flags: OFlag) -> io::Result<File> {
-    Ok(File::from(openat(AT_FDCWD, path(key).as_str(), flags | OFlag::O_CLOEXEC, Mode::empty())?))
 }
 
 /// Writes a parameter, unless it has the value already. Returns the earlier value if it was different; one that
@@ -61,7 +61,11 @@ pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
 /// # Errors
 /// Those of writing; a parameter that does not exist is not created.
 fn write(key: &Sysctl, value: &str) -> io::Result<()> {
-    open(key, OFlag::O_WRONLY)?.write_all(if value.is_empty() { b"\n".as_slice() } else { value.as_bytes() })
+    open(Path::new(&path(key)), OFlag::O_WRONLY)?.write_all(if value.is_empty() {
+        b"\n".as_slice()
+    } else {
+        value.as_bytes()
+    })
 }
 
 /// The file of a parameter.

@@ -103,8 +103,8 @@ impl RunRecords {
         if earlier.is_some() {
             let path = directory.path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
+            self.is_untidy = true;
         }
-        self.is_untidy = true;
         Ok(earlier)
     }
 
@@ -228,6 +228,7 @@ mod tests {
         fs::create_dir(&emptied).expect("as a killed process leaves it");
         fs::create_dir(&in_use).expect("made");
         fs::write(in_use.join("x"), "text").expect("written");
+        records(root.path()).write(&key("a"), "text").expect("written");
         remove("a");
         assert!(in_use.join("x").exists() && !emptied.exists(), "another kind's record stays");
         fs::remove_dir_all(in_use).expect("removed");
@@ -240,14 +241,20 @@ mod tests {
 
     #[test]
     fn a_record_in_a_directory_that_cannot_be_trusted_stays_and_counts_as_missing() {
-        let root = tempfile::tempdir().expect("directory");
-        let mut records = records(root.path());
-        records.write(&key("a"), "text").expect("written");
-        let elsewhere = root.path().join("elsewhere");
-        fs::rename(root.path().join("records"), &elsewhere).expect("moved");
-        symlink(&elsewhere, root.path().join("records")).expect("linked");
-        assert_eq!(records.remove(&key("a")).expect("no failure"), None);
-        assert_eq!(fs::read_to_string(elsewhere.join("boot-1/claims/a")).expect("a file"), "text");
+        for replaced in ["records", "records/boot-1"] {
+            let root = tempfile::tempdir().expect("directory");
+            let mut records = records(root.path());
+            records.write(&key("a"), "text").expect("written");
+            let elsewhere = root.path().join("elsewhere");
+            fs::rename(root.path().join(replaced), &elsewhere).expect("moved");
+            match replaced {
+                "records" => symlink(&elsewhere, root.path().join(replaced)).expect("linked"),
+                _ => fs::write(root.path().join(replaced), "no directory").expect("written"),
+            }
+            assert_eq!(records.remove(&key("a")).expect("no failure"), None, "{replaced}");
+            let kept = if replaced == "records" { "boot-1/claims/a" } else { "claims/a" };
+            assert_eq!(fs::read_to_string(elsewhere.join(kept)).expect("a file"), "text");
+        }
     }
 
     #[test]

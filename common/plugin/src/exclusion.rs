@@ -6,7 +6,8 @@
 //! - ADD, DEL, `repair` and `gc` of the tool lock the attachment; GC and `repair` lock the network. `repair` and `gc` hold the
 //!   locks of several attachments, so only one of them does so at a time: otherwise two could wait for each other.
 //! - Before DEL removes the rules of an interface that still exists, it marks the attachment. `repair` skips marked
-//!   attachments and those without an interface, and looks again at its end.
+//!   attachments and those without an interface, looks again when it has restored rules, and removes those of attachments that were
+//!   marked meanwhile.
 //! - The mark is removed with the interface, or by the next ADD. If a plugin of another project removes the interface,
 //!   the next DEL of any container removes the mark, also one that is repeated.
 //!

@@ -110,7 +110,7 @@ pub trait Host {
     /// next, or that it is the last.
     fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError>;
 
-    /// Four unpredictable bytes and four more.
+    /// Eight bytes that nobody can guess.
     fn random(&mut self) -> [u8; 8];
 }
 

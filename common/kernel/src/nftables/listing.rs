@@ -86,12 +86,6 @@ impl<'a> RawRule<'a> {
     }
 }
 
-/// The user data of the message of a rule, which hold its comment.
-pub(super) fn user_data(payload: &[u8]) -> Option<&[u8]> {
-    let found = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == USER_DATA);
-    found.map(|attribute| attribute.value)
-}
-
 fn expression(element: Attribute<'_>) -> Option<(Cow<'_, str>, &[u8])> {
     let part = |kind| element.nested().find(|attribute| attribute.kind == kind);
     Some((part(NAME)?.borrowed_text(), part(DATA).map(|data| data.value).unwrap_or_default()))

@@ -131,19 +131,20 @@ pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &
     Ok(end_redirects(socket, link.index, target)?)
 }
 
-/// Removes redirects. The discipline for filters is removed with the last of them, by one request, since nothing tells later whose an
-/// empty one is; but not if it existed before. A `clsact` stays, since eBPF programs need it.
+/// Removes redirects. The discipline for filters goes with the last of them, by one request: after a failure between two, no later DEL
+/// would come here. It stays if a filter tells that it existed before (`FilterSlot::LastInForeignPlace`). A `clsact` stays, since
+/// eBPF programs need it.
 fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<(), NetlinkError> {
     let Some(place) = socket.filter_place(link)? else { return Ok(()) };
     let is_unwanted = |filter: &ReceiveFilter| is_dead(filter) || (target.is_some() && filter.redirect == target);
     let all = socket.receive_filters(link)?;
-    let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_unwanted);
+    let (own, others): (Vec<ReceiveFilter>, Vec<ReceiveFilter>) = all.iter().partition(|filter| is_unwanted(filter));
     let is_own_table = |other: &ReceiveFilter| own.iter().any(|filter| other.is_table_of(*filter));
     let was_before = own.iter().any(|filter| filter.is_in_foreign_place());
     if place == FilterPlace::Ingress && !was_before && others.iter().all(is_own_table) {
         return accept_absent(socket.remove_filter_place(link));
     }
-    remove_filters(socket, link, is_unwanted)
+    own.into_iter().try_for_each(|filter| accept_absent(socket.remove_receive_filter(link, filter, &all)))
 }
 
 /// Whether a filter redirects to a link that no longer exists, so that every packet is lost.

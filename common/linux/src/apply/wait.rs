@@ -43,7 +43,8 @@ impl Failure for WaitError {
 }
 
 /// The time limit for duplicate address detection, and the interval of looking. It takes one to two seconds, and longer
-/// while the kernel changes many links: more than ten have been seen. The reference gives up after five.
+/// while the kernel changes many links: more than ten have been seen. The reference gives up after five. A DEL that comes meanwhile
+/// waits for ADD's lock for a shorter time, and then removes the link: ADD fails, and is undone.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 /// The time limit for a link of unknown state, which may have a carrier.

@@ -22,7 +22,6 @@ use netlink_packet_core::NLM_F_ECHO;
 use crate::retry_lock::RetryLock;
 use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::netns::NetnsScope;
-use cni_kernel::nftables::prefilter::RulePrefilter;
 use cni_kernel::nftables::request::ChangeMessage;
 use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
@@ -73,18 +72,16 @@ impl NetlinkNftables {
         Ok(rules.map(|_| found))
     }
 
-    /// The selected rules from a listing of the chain; `None` if it does not exist. Others are passed over undecoded.
+    /// The selected rules from a listing of the chain; `None` if it does not exist.
     fn select(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
         if meant.is_empty() {
             return Ok(self.connection.has_chain(chain)?.then(Vec::new));
         }
-        let (family, prefilter, wanted) =
-            (chain.table.family, RulePrefilter::of_selections(meant), WantedRules::new(meant));
-        let read = |payload: &[u8]| Some(prefilter.passes(payload).then(|| listing::read_rule(family, payload)));
+        let (family, wanted) = (chain.table.family, WantedRules::new(meant));
+        let read = |payload: &[u8]| Some(listing::read_rule(family, payload).filter(|rule| wanted.hold(family, rule)));
         let Some(listed) = self.connection.rules(chain, read)? else { return Ok(None) };
         let length = listed.len();
-        let mut found: Vec<ListedRule> = listed.into_iter().flatten().flatten().collect();
-        found.retain(|rule| wanted.hold(family, rule));
+        let found: Vec<ListedRule> = listed.into_iter().flatten().collect();
         let copies = |rule: &NftRule| {
             let copies = found.iter().filter(|found| found.is(rule));
             (rule.to_string(), copies.map(|found| found.handle).collect())

@@ -238,8 +238,8 @@ impl Remover {
         }
     }
 
-    /// The outcome for a candidate whose attachment was added again since the removal began, or is being added without the
-    /// lock. Its record goes with the DEL of the plugin that has made the interface, and then
+    /// The outcome for a candidate whose attachment was added again since the removal began, or is being added by a plugin of ours
+    /// without the lock, as its record tells. That record goes with the DEL of the plugin that has made the interface, and then
     /// the cache alone can tell.
     fn lives_again(&mut self, candidate: &GcCandidate) -> Option<RemovalOutcome> {
         let is_current = match candidate {

@@ -51,8 +51,7 @@ pub fn repair(context: &Context<'_>, stop: &AtomicBool) {
     }
 }
 
-/// An unprivileged user in a user namespace: there it holds addresses of the networks, adds and removes thousands of others, and
-/// has the environment of a plugin that deletes a container.
+/// An unprivileged user in a user namespace: there it holds addresses of the networks, and adds and removes thousands of others.
 #[derive(Debug)]
 pub struct LocalUser(Child);
 
@@ -75,14 +74,13 @@ done
 "#;
 
 impl LocalUser {
-    /// Starts the user's programs with the environment of a DEL of this container.
-    pub fn start(container: &str) -> Self {
+    /// Starts the user's programs.
+    pub fn start() -> Self {
         assert!(Path::new("/usr/bin/setpriv").exists(), "/usr/bin/setpriv is missing: install the package util-linux");
         let mut command = Command::new("/usr/bin/setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "timeout", "3600"]);
         command.args(["nice", "-n", "19", "unshare", "-Urn", "sh", "-c", SCRIPT, "user"]);
         command.arg(std::process::id().to_string()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container), ("CNI_IFNAME", "eth0")]);
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().expect("start the user's programs"))
     }

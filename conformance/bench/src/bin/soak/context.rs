@@ -53,9 +53,14 @@ impl<'s> Context<'s> {
         self.shared.reference_enabled.store(on, Ordering::Relaxed);
     }
 
-    /// Whether the reference's plugins can be called for a network now.
+    /// Whether the reference's plugins can be called now.
+    pub fn is_reference_enabled(&self) -> bool {
+        self.reference.is_some() && self.shared.reference_enabled.load(Ordering::Relaxed)
+    }
+
+    /// Whether they can be called for a network now.
     pub fn has_reference_for(&self, network: &NetworkTemplate) -> bool {
-        self.reference.is_some() && network.is_for_reference && self.shared.reference_enabled.load(Ordering::Relaxed)
+        network.is_for_reference && self.is_reference_enabled()
     }
 
     /// The runtime for a network, with our plugins or the reference's.

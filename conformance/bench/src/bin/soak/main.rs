@@ -135,7 +135,7 @@ fn soak(options: &SoakOptions) -> usize {
 fn run(options: &SoakOptions, context: &Context<'_>, sandbox: &Sandbox) {
     let residents = residents(context);
     let before = StableState::observe(sandbox);
-    let mut user = options.has("user").then(|| LocalUser::start("resident-nomad"));
+    let mut user = options.has("user").then(LocalUser::start);
     let mut workers: Vec<_> = (1..=WORKERS).map(Worker::new).collect();
     for minute in 1..=options.minutes {
         context.set_reference_enabled(minute % 2 == 0);
@@ -182,12 +182,13 @@ fn residents<'n>(context: &Context<'n>) -> Vec<SoakContainer<'n>> {
     residents
 }
 
-/// Runs all workers for a minute, beside `gc --remove` and `repair`.
+/// Runs all workers for a minute, beside `gc --remove` and `repair`, unless the reference's plugins are called, which take no lock.
 fn work<'n>(workers: &mut [Worker<'n>], options: &SoakOptions, context: &Context<'n>) {
+    let has = |job: &str| options.has(job) && !context.is_reference_enabled();
     let (until, stop) = (Instant::now() + Duration::from_secs(60), AtomicBool::new(false));
     thread::scope(|scope| {
-        let collect = options.has("gc").then(|| scope.spawn(|| background::collect(context, &stop)));
-        let repair = options.has("repair").then(|| scope.spawn(|| background::repair(context, &stop)));
+        let collect = has("gc").then(|| scope.spawn(|| background::collect(context, &stop)));
+        let repair = has("repair").then(|| scope.spawn(|| background::repair(context, &stop)));
         let working: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| worker.run(until, context))).collect();
         for worker in working {
             worker.join().expect("a worker does not panic");

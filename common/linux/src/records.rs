@@ -103,8 +103,9 @@ impl RunRecords {
         if earlier.is_some() {
             let path = directory.path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
-            self.is_untidy = true;
         }
+        // Also where there is none: a process that was killed may have left what it had begun to write.
+        self.is_untidy = true;
         Ok(earlier)
     }
 
@@ -228,7 +229,6 @@ mod tests {
         fs::create_dir(&emptied).expect("as a killed process leaves it");
         fs::create_dir(&in_use).expect("made");
         fs::write(in_use.join("x"), "text").expect("written");
-        records(root.path()).write(&key("a"), "text").expect("written");
         remove("a");
         assert!(in_use.join("x").exists() && !emptied.exists(), "another kind's record stays");
         fs::remove_dir_all(in_use).expect("removed");

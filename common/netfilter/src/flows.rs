@@ -187,11 +187,9 @@ impl StaleFlows {
         }
     }
 
+    /// Ports that are kept on all addresses are not among `ports`.
     fn keeps(&self, to: SocketAddr) -> bool {
-        self.kept.iter().any(|kept| {
-            let is_same_family = kept.is_ipv4() == to.is_ipv4();
-            kept.port() == to.port() && is_same_family && (kept.ip() == to.ip() || kept.ip().is_unspecified())
-        })
+        self.kept.contains(&to)
     }
 
     fn is_astray(&self, flow: &Flow, port: &UdpPort) -> bool {

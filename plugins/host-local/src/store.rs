@@ -108,7 +108,8 @@ impl Store {
     /// Shows that the directory, which is missing, can be made, and leaves nothing of it.
     pub fn probe_creation(path: &Path) -> Result<(), StoreError> {
         let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-        make(path)?;
+        // Another probe may remove the outer directory while this one makes the inner one.
+        in_directory(|| Ok(()), || make(path))?;
         for made in missing {
             // Somebody else has begun to use it.
             if let Err(error) = fs::remove_dir(made) {

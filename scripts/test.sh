@@ -63,7 +63,7 @@ check_faults() {
     [ $# -gt 0 ] || set -- "${PLUGINS[@]}"
     for plugin; do
         names=() skips=()
-        for name in example check life keys dns again add del; do
+        for name in example life add del keys dns again check; do
             [ ! -e "conformance/cases/$plugin/$name.case" ] || names+=("$plugin/$name")
         done
         [ ${#names[@]} -gt 0 ] || say "NOT RUN: there are no cases of $plugin"

@@ -52,8 +52,9 @@ fn is_null(file: &File, kind: fs::FileType) -> io::Result<bool> {
     Ok(kind.is_char_device() && device == fs::metadata("/dev/null")?.rdev())
 }
 
-/// Opens a file by openat(2), since musl's open() sets `FD_CLOEXEC` by one more system call.
-pub(crate) fn open(path: &Path, flags: OFlag, mode: u32) -> io::Result<File> {
+/// Opens a file with these flags and `O_CLOEXEC`; one that it creates gets this mode, less the umask. It uses openat(2), since musl's
+/// open() makes one more system call.
+pub fn open(path: &Path, flags: OFlag, mode: u32) -> io::Result<File> {
     Ok(File::from(openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode))?))
 }
 

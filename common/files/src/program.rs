@@ -1,6 +1,8 @@
 //! Finds programs in a list of directories, such as `PATH` and `CNI_PATH`.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,15 @@ pub fn find_files(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
 /// depends on where the process happens to be.
 pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     find_files(OsStr::new(name), path).find(|file| file.is_absolute() && access(file, AccessFlags::X_OK).is_ok())
+}
+
+/// As many links as the kernel follows for one path: `MAXSYMLINKS` of `linux/namei.h`.
+const MOST_LINKS: usize = 40;
+
+/// A path, and where each link that it leads to leads in turn; the last one is the file.
+pub fn links(path: PathBuf) -> impl Iterator<Item = PathBuf> + Clone {
+    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
+    successors(Some(path), target).take(MOST_LINKS)
 }
 
 #[cfg(test)]

@@ -9,6 +9,5 @@ pub mod echo;
 pub mod netlink;
 pub mod netns;
 pub mod nftables;
-mod open;
 pub mod sysctl;
 pub mod tun;

@@ -10,13 +10,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 
+use cni_files::open;
 use cni_model::netns::NetnsError;
 use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
 use crate::netlink::error::Errno;
-use crate::open::open;
 
 /// The network namespace that the calling thread is in.
 pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
@@ -47,7 +47,7 @@ pub struct Netns {
 impl Netns {
     /// The namespace of the calling thread.
     pub fn own() -> io::Result<Self> {
-        Ok(Self { file: open(Path::new(OWN_NETNS), OFlag::empty())? })
+        Ok(Self { file: open(Path::new(OWN_NETNS), OFlag::O_RDONLY, 0)? })
     }
 
     /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. The type of the file is checked
@@ -65,7 +65,7 @@ impl Netns {
             return Err(gone("no path is given".to_owned()));
         }
         // Not by the standard library, which leaves this flag out where the C library is musl.
-        let found = match open(path, OFlag::O_PATH) {
+        let found = match open(path, OFlag::O_PATH, 0) {
             Ok(found) => found,
             Err(error) => {
                 let number = error.raw_os_error().unwrap_or_default();
@@ -78,7 +78,7 @@ impl Netns {
             return Err(gone("it is not a network namespace".to_owned()));
         }
         let again = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
-        Ok(Self { file: open(Path::new(&again), OFlag::O_NONBLOCK).map_err(failed)? })
+        Ok(Self { file: open(Path::new(&again), OFlag::O_NONBLOCK, 0).map_err(failed)? })
     }
 
     /// Opens the namespace of a socket, whichever namespace its thread is in now.

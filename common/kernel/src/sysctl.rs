@@ -4,15 +4,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use cni_files::open;
 use cni_model::plan::Sysctl;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use crate::open::open;
-
-/// Most values are shorter. The kernel cuts some of those that are not, and has no second part (`proc_do_large_bitmap` of
-/// `kernel/sysctl.c`), so they are read anew with more room.
-const SHORT: usize = 256;
+/// The room for a value at first, in bytes; most are shorter. The kernel cuts a longer list and returns no second part
+/// (`proc_do_large_bitmap` of `kernel/sysctl.c`), so a value that fills the room is read again with more.
+const ROOM: usize = 256;
 
 /// Reads a parameter without the white space around it; `None` when the kernel does not have it, or it has no value yet
 /// (`EIO` of `addrconf_sysctl_stable_secret` in `net/ipv6/addrconf.c`).
@@ -28,7 +27,7 @@ pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
 }
 
 fn read_whole(key: &Sysctl) -> io::Result<String> {
-    let (file, mut text) = (open(Path::new(&path(key)), OFlag::O_RDONLY)?, vec![0; SHORT]);
+    let (file, mut text) = (open(Path::new(&path(key)), OFlag::O_RDONLY, 0)?, vec![0; ROOM]);
     loop {
         let length = file.read_at(&mut text, 0)?;
         if length < text.len() {
@@ -61,7 +60,7 @@ pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
 /// # Errors
 /// Those of writing; a parameter that does not exist is not created.
 fn write(key: &Sysctl, value: &str) -> io::Result<()> {
-    open(Path::new(&path(key)), OFlag::O_WRONLY)?.write_all(if value.is_empty() {
+    open(Path::new(&path(key)), OFlag::O_WRONLY, 0)?.write_all(if value.is_empty() {
         b"\n".as_slice()
     } else {
         value.as_bytes()

@@ -104,7 +104,7 @@ impl RunRecords {
             let path = directory.path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
         }
-        // Also where there is none: a process that was killed may have left what it had begun to write.
+        // Even if there was no record: a killed process may have left a draft.
         self.is_untidy = true;
         Ok(earlier)
     }

@@ -1,5 +1,5 @@
-//! A system call of ADD or DEL fails, or the plugin is killed at it. An ADD that fails leaves nothing, and one that succeeds passes CHECK. A DEL
-//! that succeeds leaves nothing, whoever was called before; after one that fails, or a plugin that was killed, the next one does.
+//! A system call of ADD or DEL fails, or the plugin is killed at it. An ADD that fails leaves nothing. After an ADD that succeeds, CHECK passes.
+//! A DEL that succeeds leaves nothing. If a DEL fails, or a plugin is killed, the next DEL leaves nothing.
 //!
 //! `CNI_CASE_FAULTS` says how many are tried for each case: a number of them, the same ones in each run, split over the ways to carry it out,
 //! or `all`.
@@ -59,7 +59,7 @@ pub fn try_some(world: &mut World<'_>) {
     let runtime = world.runtime(&list);
     let has_check = world.must_pass_check(&list);
     let mut found = undisturbed(&runtime, &attachment, has_check);
-    if found.is_none() {
+    if found.is_none() && own != attachment.netns {
         // The script may have made in its own container what the plugin needs there.
         attachment.netns = own;
         found = undisturbed(&runtime, &attachment, has_check);

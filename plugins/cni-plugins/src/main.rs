@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cni_admin::tool;
@@ -16,7 +15,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request, version_of};
 use cni_core::version::Version;
-use cni_files::find_program;
+use cni_files::{find_program, links};
 use cni_linux::answer;
 use cni_linux::host::LinuxHost;
 use cni_linux::logger;
@@ -52,16 +51,12 @@ fn main() -> ExitCode {
     ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))
 }
 
-/// The most links that the kernel follows for one path.
-const MOST_LINKS: usize = 40;
-
 /// The names of a program that was started: that of its path, those of the links that the path leads through, and that of the file.
 fn names(started_as: &OsStr) -> impl Iterator<Item = String> + Clone {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_path = started_as.as_bytes().contains(&b'/');
     let found = started_as.to_str().filter(|_| !is_path).and_then(|name| find_program(name, &path));
-    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
-    let links = std::iter::successors(Some(found.unwrap_or_else(|| started_as.into())), target).take(MOST_LINKS);
+    let links = links(found.unwrap_or_else(|| started_as.into()));
     let file = std::iter::once_with(|| fs::read_link("/proc/self/exe").unwrap_or_default());
     links.chain(file).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
 }

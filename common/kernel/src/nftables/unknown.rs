@@ -1,31 +1,31 @@
 //! Rules of iptables of a kind that is not known here: whether one may be a wanted rule all the same.
 //!
 //! The message of a rule contains its addresses, and the names of the chains that it jumps to. A rule whose message lacks those of a
-//! wanted rule is another rule, so that a rule of the administrator's does not send everything to the programs.
+//! wanted rule is another rule. So the programs are needed only if a rule of the administrator may be a wanted one.
 
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
 use cni_netfilter::nftables::Equality;
 
 use super::compile::octets;
 
-/// What the messages of wanted rules contain; `None` if one may be anything.
+/// Bytes of which each message of a wanted rule contains some; `None` if no bytes are known of one of the rules.
 #[derive(Debug)]
-pub struct WantedMarks(Option<Vec<Vec<u8>>>);
+pub struct WantedBytes(Option<Vec<Vec<u8>>>);
 
-impl WantedMarks {
+impl WantedBytes {
     /// For some rules.
     pub fn of(rules: &[&IptablesRule]) -> Self {
-        Self(rules.iter().map(|rule| mark(&rule.canonical())).collect())
+        Self(rules.iter().map(|rule| bytes_of(&rule.canonical())).collect())
     }
 
     /// Whether a message may be of a wanted rule.
     pub fn may_be_in(&self, payload: &[u8]) -> bool {
-        self.0.as_ref().is_none_or(|marks| marks.iter().any(|mark| contains(payload, mark)))
+        self.0.as_ref().is_none_or(|all| all.iter().any(|bytes| contains(payload, bytes)))
     }
 }
 
-/// An address has few rules, and a chain few jumps to it. `None` for a rule that may be anything.
-fn mark(rule: &IptablesRule) -> Option<Vec<u8>> {
+/// The address in a rule, or else the chain that it jumps to: few other rules contain them. `None` for a rule with neither.
+fn bytes_of(rule: &IptablesRule) -> Option<Vec<u8>> {
     if rule.has_words() {
         return None;
     }
@@ -66,8 +66,8 @@ mod tests {
         let [first, _, third, fourth] = &rules;
         let written = |rule: &IptablesRule| xt::bytes::written(cni_core::family::Family::V4, 7, rule).expect("written");
         let passed = |wanted: &[&IptablesRule]| {
-            let marks = WantedMarks::of(wanted);
-            rules.each_ref().map(|rule| marks.may_be_in(&written(rule)))
+            let bytes = WantedBytes::of(wanted);
+            rules.each_ref().map(|rule| bytes.may_be_in(&written(rule)))
         };
         assert_eq!(passed(&[first]), [true, false, true, false]);
         assert_eq!(passed(&[third, fourth]), [true, false, true, true]);

@@ -131,9 +131,9 @@ pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &
     Ok(end_redirects(socket, link.index, target)?)
 }
 
-/// Removes redirects. The discipline for filters goes with the last of them, by one request: after a failure between two, no later DEL
-/// would come here. It stays if a filter tells that it existed before (`FilterSlot::LastInForeignPlace`). A `clsact` stays, since
-/// eBPF programs need it.
+/// Removes redirects, and with the last of them the ingress qdisc. One request removes both: if a second request failed, no later DEL
+/// would remove the qdisc. It stays if the priority of a filter shows that it existed before (`FilterSlot::LastInForeignPlace`). A
+/// `clsact` stays, since eBPF programs need it.
 fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<(), NetlinkError> {
     let Some(place) = socket.filter_place(link)? else { return Ok(()) };
     let is_unwanted = |filter: &ReceiveFilter| is_dead(filter) || (target.is_some() && filter.redirect == target);

@@ -8,14 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io::ErrorKind;
-use std::iter::successors;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_files::links;
 use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesRule, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::Nftables;
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
@@ -30,9 +29,6 @@ const NFT_FLAVOUR: &str = "xtables-nft-multi";
 
 /// The same of the legacy flavour.
 const LEGACY_FLAVOUR: &str = "xtables-legacy-multi";
-
-/// As many links as the kernel follows: `MAXSYMLINKS` of `linux/namei.h`.
-const MOST_LINKS: usize = 40;
 
 /// The packet filter of the network namespace that the calling thread is in when it is first used.
 #[derive(Debug)]
@@ -175,8 +171,7 @@ fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope)
 
 /// The flavour of a program, by the name of the file that its links lead to. A script in the place of one counts as unknown.
 fn flavour(program: &Path) -> Installed {
-    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
-    let file = successors(Some(program.to_owned()), target).take(MOST_LINKS).last();
+    let file = links(program.to_owned()).last();
     match file.as_deref().and_then(Path::file_name) {
         Some(name) if name == NFT_FLAVOUR => Installed::Nftables,
         Some(name) if name == LEGACY_FLAVOUR => Installed::Legacy,

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_kernel::nftables::unknown::WantedMarks;
+use cni_kernel::nftables::unknown::WantedBytes;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{Generation, TableId};
@@ -66,8 +66,8 @@ impl KeptChain {
     ) -> Option<Vec<(usize, NumberedRule)>> {
         let index = self.index.get_or_init(|| self.indexed(family, name));
         if !index.undecoded.is_empty() {
-            let marks = WantedMarks::of(rules);
-            if index.undecoded.iter().any(|place| marks.may_be_in(&self.messages[*place])) {
+            let wanted = WantedBytes::of(rules);
+            if index.undecoded.iter().any(|place| wanted.may_be_in(&self.messages[*place])) {
                 return None;
             }
         }

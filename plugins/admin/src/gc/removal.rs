@@ -238,9 +238,9 @@ impl Remover {
         }
     }
 
-    /// The outcome for a candidate whose attachment was added again since the removal began, or is being added by a plugin of ours
-    /// without the lock, as its record tells. That record goes with the DEL of the plugin that has made the interface, and then
-    /// the cache alone can tell.
+    /// The outcome for a candidate whose attachment was added again since the removal began, or is being added by one of these plugins,
+    /// which goes on without the lock after it has waited for too long. The record shows both, until the DEL of the plugin that made the
+    /// interface removes it; after that only the cache does.
     fn lives_again(&mut self, candidate: &GcCandidate) -> Option<RemovalOutcome> {
         let is_current = match candidate {
             GcCandidate::Known(_) => candidate.is_current(),

@@ -9,7 +9,7 @@ use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::{FEW, text};
 use cni_kernel::netlink::Cause;
 use cni_kernel::nftables::listing::RawRule;
-use cni_kernel::nftables::unknown::WantedMarks;
+use cni_kernel::nftables::unknown::WantedBytes;
 use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
 /// The chain as nf_tables know it.
@@ -84,10 +84,10 @@ pub(super) fn copies(
     if let Some(kept) = connection.kept_chain(id).map_err(|cause| unreadable(id, &cause))? {
         return kept.copies(family, chain, rules).ok_or_else(unknown);
     }
-    let marks = WantedMarks::of(rules);
+    let wanted = WantedBytes::of(rules);
     let read = |payload: &[u8]| {
         let rule = read_rule(family, chain, payload);
-        Some((rule.is_some() || marks.may_be_in(payload)).then_some(rule))
+        Some((rule.is_some() || wanted.may_be_in(payload)).then_some(rule))
     };
     let listed = connection.rules(id, read).map_err(|cause| unreadable(id, &cause))?.unwrap_or_default();
     let others = listed.len().saturating_sub(rules.len());

@@ -127,7 +127,7 @@ impl CrowdedHost<'_> {
         (self.others..self.others + self.containers).map(|number| new_container(self.sandbox, number)).collect()
     }
 
-    /// Adds all new_containers and deletes them.
+    /// Adds all new containers and deletes them.
     fn life(&self, folder: &Path, at_a_time: usize) -> [(Verb, CrowdTimes); 2] {
         let mut new_containers = self.new_containers();
         let times = [Verb::Add, Verb::Del].map(|verb| (verb, self.time(folder, verb, at_a_time, &mut new_containers)));

@@ -104,13 +104,21 @@ quick() {
     say "the quick tests passed$missing"
 }
 
+# What the builds need.
+install_compilers() {
+    need_rust
+    need c++ g++
+    # Here, since nothing may be installed beside the tests. build_static says what it does without this library.
+    need_standard_library "$(uname -m)-unknown-linux-musl" || true
+}
+
 install_tools() {
     say "what the tests need"
-    need_rust
+    install_compilers
     local pair
     for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
         shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
-        c++:g++ zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base \
+        zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base \
         rpm:rpm pacman:pacman-package-manager zstd:zstd systemd-analyze:systemd; do
         need "${pair%%:*}" "${pair##*:}"
     done
@@ -135,8 +143,6 @@ install_tools() {
     need_actionlint
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
-    # Here, since nothing may be installed beside the tests. build_static says what it does without this library.
-    need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
 # show_runtimes PLUGINS: shows cnitool and Debian's runtimes, and nerdctl, Nomad, Consul and Firecracker where installed. Returns 3,
@@ -206,7 +212,6 @@ crates_with_examples() {
 
 # Builds all tests of the workspace, and writes down which program is which.
 build_tests() {
-    say "unit tests, kernel tests, conformance: the build"
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
 }
 
@@ -246,13 +251,17 @@ whole() {
     export CNI_CASE_FAULTS=${CNI_CASE_FAULTS:-10}
     # Some thousand inputs take less time than an optimised build.
     export CARGO_PROFILE_FUZZ_OPT_LEVEL=0
-    install_tools
     mkdir -p "$TARGET"
-    # The last step of its build, the longest, uses only one core.
+    say "compilers"
+    install_compilers
+    # While packages are downloaded the processors have nothing else to do.
     beside binary build_static
+    beside tests build_tests
+    install_tools
     check_format
     check_scripts
-    build_tests
+    say "unit tests, kernel tests, conformance: the build (in the background)"
+    await tests
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
     say "the binary (built in the background)"
     await binary

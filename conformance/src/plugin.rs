@@ -202,8 +202,9 @@ impl Invocation {
         self
     }
 
-    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended: on a busy
-    /// machine where many network namespaces end at once, the kernel keeps changes of rules waiting for longer than plugins do.
+    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended, or firewalld has
+    /// not answered: on a busy machine where many network namespaces end at once, the kernel keeps changes of rules waiting for longer than
+    /// plugins do.
     ///
     /// # Panics
     /// When it cannot be started or misses its deadline.
@@ -211,7 +212,9 @@ impl Invocation {
     pub fn run(&self) -> Outcome {
         let mut outcome = self.run_once();
         for _ in 0..2 {
-            if outcome.succeeded() || !outcome.stdout().contains("did not end within") {
+            let says = |text: &str| outcome.stdout().contains(text);
+            let is_late = says("did not end within") || (says("D-Bus at") && says("did not answer within"));
+            if outcome.succeeded() || !is_late {
                 break;
             }
             outcome = self.run_once();

@@ -262,7 +262,7 @@ impl<'s> Runtime<'s> {
 
     #[track_caller]
     fn call(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Outcome {
-        patiently(|| self.prepare(verb, plugin, attachment, previous).traced(self.traced).run())
+        self.prepare(verb, plugin, attachment, previous).traced(self.traced).run()
     }
 
     fn prepare(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Invocation {
@@ -286,8 +286,8 @@ impl<'s> Runtime<'s> {
     #[track_caller]
     fn call_network(&self, verb: Verb, plugin: &Value, config: Map<String, Value>) -> Outcome {
         let config = Value::Object(config);
-        let nothing = || self.bare(verb, plugin).container_id("").netns("").ifname("").args("");
-        patiently(|| nothing().config(&config).traced(self.traced).run())
+        let nothing = self.bare(verb, plugin).container_id("").netns("").ifname("").args("");
+        nothing.config(&config).traced(self.traced).run()
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
@@ -323,20 +323,6 @@ fn advertised(plugin: &Value, offered: &Map<String, Value>) -> Map<String, Value
 pub struct Chain {
     verb: Verb,
     steps: Vec<(String, Outcome)>,
-}
-
-/// Calls a plugin, and up to twice again while it says "try again" (code 11 of the SPEC) since D-Bus has not answered: on a busy machine
-/// firewalld needs longer than plugins wait.
-#[track_caller]
-fn patiently(call: impl Fn() -> Outcome) -> Outcome {
-    let mut outcome = call();
-    for _ in 0..2 {
-        if outcome.succeeded() || !outcome.stdout().contains("did not answer within") {
-            break;
-        }
-        outcome = call();
-    }
-    outcome
 }
 
 impl Chain {

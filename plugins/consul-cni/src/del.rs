@@ -8,19 +8,23 @@ use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
-use cni_netfilter::iptables::{IptablesRemoval, IptablesRule};
+use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::{RuleRemoval, unless_absent};
 use cni_plugin::host::Host;
 
 use crate::entry::FAMILY;
-use crate::rules::{CHAINS, PARENTS, TABLE, removal, removal_of};
+use crate::rules::{CHAINS, PARENTS, TABLE, removal};
 
 /// Removes the rules and chains. What remains is logged, and deleted with the namespace.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => match is_anothers(request, host) {
             Ok(true) => {}
-            Ok(false) => remove(host),
+            Ok(false) => {
+                if let Err(error) = remove(host) {
+                    log::warn!("chains stay in the container's namespace: {}", error.in_full());
+                }
+            }
             Err(error) => log::warn!("the redirection stays, since its owner is not known: {}", error.in_full()),
         },
         Err(NetnsError::Gone { .. }) => {}
@@ -37,42 +41,23 @@ fn is_anothers(request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
     Ok(end.is_some_and(|end| LinkOwner::of(&end, &at) == LinkOwner::Another))
 }
 
-/// Removes the chains one by one. A user inside the container may jump to our chains from other rules, or write rules
-/// that iptables cannot print. They must not prevent the removal of the container, so each chain is emptied, and
-/// removed if possible.
-fn remove(host: &mut dyn Host) {
-    let Err(error) = remove_at_once(host) else { return };
-    log::debug!("the chains are removed one by one: {}", error.in_full());
-    let entries: Vec<IptablesRule> =
-        PARENTS.into_iter().filter_map(|parent| entries(parent, host).ok()).flatten().collect();
-    for chain in CHAINS {
-        if let Err(error) = host.apply(&remove_rules(removal_of(chain, &entries))) {
-            log::warn!("{chain} stays in the container's namespace: {}", error.in_full());
-        }
-    }
-}
-
 /// Removes everything in one batch. The reference makes its chains first, so without a chain there is nothing to
-/// remove.
-fn remove_at_once(host: &mut dyn Host) -> Result<(), Error> {
+/// remove. A user inside the container may jump to our chains from other rules: such a chain is emptied, and stays.
+fn remove(host: &mut dyn Host) -> Result<(), Error> {
     for chain in CHAINS {
         if list(host, chain)?.is_some() {
             let mut listed = Vec::new();
             for parent in PARENTS {
                 listed.extend(entries(parent, host)?);
             }
-            host.apply(&remove_rules(removal(listed)))?;
-            return Ok(());
+            let removal = RuleRemoval::from(removal(listed)).known();
+            return host.apply(&Step::RemoveRules { ns: Ns::Container, removal }).map(drop);
         }
     }
     Ok(())
 }
 
-fn remove_rules(unwanted: IptablesRemoval) -> Step {
-    Step::RemoveRules { ns: Ns::Container, removal: RuleRemoval::from(unwanted).known() }
-}
-
-/// The rules of a chain that jump to ours. They are removed in the first batch.
+/// The rules of a chain that jump to ours.
 fn entries(parent: &'static str, host: &mut dyn Host) -> Result<Vec<IptablesRule>, Error> {
     let mut rules = list(host, parent)?.unwrap_or_default();
     rules.retain(|rule| CHAINS.iter().any(|chain| rule.jumps_to(&ChainName::fixed(chain))));

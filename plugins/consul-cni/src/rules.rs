@@ -65,15 +65,6 @@ pub fn removal(entries: Vec<IptablesRule>) -> IptablesRemoval {
     IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules: entries }
 }
 
-/// The removal of one chain, with those of `entries` that jump to it. No other chain is read for that. In [`CHAINS`],
-/// earlier chains jump to later ones.
-pub fn removal_of(chain: &'static str, entries: &[IptablesRule]) -> IptablesRemoval {
-    let name = ChainName::fixed(chain);
-    let rules = entries.iter().filter(|rule| rule.jumps_to(&name)).cloned().collect();
-    let chains = vec![OwnedChainRef { name, parents: Vec::new(), jumps: JumpRemoval::All }];
-    IptablesRemoval { family: FAMILY, table: TABLE, chains, rules }
-}
-
 fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
     IptablesRule::new(ChainName::fixed(chain), matches, target)
 }

@@ -115,13 +115,7 @@ fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host)
         LinkOwner::Another => Ok(false),
         LinkOwner::Unlabelled => {
             let own = port.map(|port| port.link.index);
-            let others = sources(link, host)?.into_iter().filter(|source| Some(source.link.index) != own);
-            let mut others = others.collect::<Vec<_>>();
-            let mut used = false;
-            while let Some(other) = others.pop() {
-                used |= host.namespaces().peer_addresses(&other.link)?.is_some();
-            }
-            Ok(!used)
+            Ok(sources(link, host)?.iter().all(|source| Some(source.link.index) == own))
         }
     }
 }

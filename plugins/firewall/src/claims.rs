@@ -51,18 +51,6 @@ pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>,
     Ok(records.read(&of_address(address))?.and_then(|text| Claim::parse(&text)))
 }
 
-/// The record of an owner: the addresses that it has claimed, or was about to claim when it was stopped, without those that others
-/// have claimed since.
-pub fn of_owner(owner: &Attachment, records: &mut dyn Records) -> Result<OwnerRecord, Error> {
-    let mut record = OwnerRecord::read(owner, records)?;
-    for address in record.addresses.clone() {
-        if find(address, records)?.is_some_and(|claim| claim.owner != *owner) {
-            record.addresses.remove(&address);
-        }
-    }
-    Ok(record)
-}
-
 /// The addresses that attachments of a network have claimed, in order.
 pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Vec<(IpAddr, Claim)>, Error> {
     let mut addresses: Vec<IpAddr> = records.names(CLAIMS)?.iter().filter_map(|name| name.parse().ok()).collect();
@@ -243,7 +231,7 @@ impl ClaimRegister {
 /// The record of an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnerRecord {
-    /// Its addresses.
+    /// The addresses that it has claimed, or was about to claim when it was stopped. Others may have claimed them since.
     pub addresses: BTreeSet<IpAddr>,
     /// Its namespace, if it was recorded.
     pub home: Option<RecordedNamespace>,
@@ -253,7 +241,8 @@ pub struct OwnerRecord {
 const HOME: &str = "netns ";
 
 impl OwnerRecord {
-    fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
+    /// Reads the record of an owner; an empty one if it is missing.
+    pub fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
         Self::read_at(&key_of(owner), records)
     }
 

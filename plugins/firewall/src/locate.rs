@@ -118,7 +118,7 @@ pub fn observe_leaving(
 ) -> Result<Vec<AddressRemoval>, Error> {
     let search = search(request);
     let result = remembered(request);
-    let OwnerRecord { addresses: claimed, home } = claims::of_owner(owner, host.records())?;
+    let OwnerRecord { addresses: claimed, home } = OwnerRecord::read(owner, host.records())?;
     let mut leaving = Vec::new();
     let all = sorted(addresses(&result).into_iter().chain(claimed));
     claims::lock(all.iter().copied(), host);

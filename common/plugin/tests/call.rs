@@ -2,5 +2,6 @@
 
 mod exclusion;
 mod life;
+mod renamed;
 mod stub;
 mod undoing;

@@ -47,7 +47,7 @@ pub struct StubNamespace {
     pub is_occupied: bool,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct StubHost {
     pub namespaces: Vec<StubNamespace>,
     pub entered: usize,
@@ -55,6 +55,7 @@ pub struct StubHost {
     pub records: BTreeMap<String, String>,
     pub locks: Vec<LockName>,
     pub are_locks_held: bool,
+    pub are_records_unreadable: bool,
     /// The steps, those that failed included, and the calls of other plugins.
     pub applied: Vec<String>,
     pub failing: Vec<usize>,
@@ -73,6 +74,10 @@ impl StubHost {
         let (path, identity) = (path.to_owned(), format!("boot:{}", self.namespaces.len()));
         self.namespaces.push(StubNamespace { path, identity, links: vec![link], ..StubNamespace::default() });
         self.namespaces.last_mut().expect("one")
+    }
+
+    fn require_readable(&self) -> Result<(), Error> {
+        if self.are_records_unreadable { Err(Told("unreadable").into()) } else { Ok(()) }
     }
 
     fn numbered(&self, number: i32) -> Option<&StubNamespace> {
@@ -103,6 +108,10 @@ impl Host for StubHost {
         let failed =
             || NetnsError::Failed { path: path.to_owned(), source: std::io::ErrorKind::PermissionDenied.into() };
         if self.namespaces[self.entered].is_closed { Err(failed()) } else { Ok(()) }
+    }
+
+    fn is_own_netns(&mut self, _path: &str) -> Result<bool, Error> {
+        Ok(false)
     }
 
     fn links(&mut self, _ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
@@ -147,7 +156,6 @@ impl Host for StubHost {
     }
 
     unused! {
-        fn is_own_netns(&str) -> Result<bool, Error>;
         fn addresses(Ns, Option<u32>, Option<Family>) -> Result<Vec<Address>, Error>;
         fn routing() -> &mut dyn Routing;
         fn devices() -> &mut dyn Devices;
@@ -197,10 +205,12 @@ impl NamespaceState for StubHost {
 
 impl Records for StubHost {
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
+        self.require_readable()?;
         Ok(self.records.get(&key.to_string()).cloned())
     }
 
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
+        self.require_readable()?;
         let names = self.records.keys().filter_map(|key| key.split_once('/'));
         Ok(names.filter(|(of, _)| *of == kind.as_str()).map(|(_, name)| name.to_owned()).collect())
     }

@@ -48,3 +48,21 @@ fn compare(link: &Link, config: &Config) -> Result<(), CheckError> {
         wanted => Err(CheckError::Mtu { name: name(), found: link.mtu, wanted }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_core::result::Dns;
+    use cni_interface::child::MasterChoice;
+
+    #[test]
+    fn any_other_mtu_than_the_configured_one_is_named() {
+        let master = MasterChoice::of_keys("up0".to_owned(), false);
+        let config = Config { master, id: 5, mtu: 1400, ipam: "static".to_owned(), dns: Dns::default() };
+        let compared = |mtu| compare(&Link { mtu, ..Link::default() }, &config).map_err(|error| error.to_string());
+        assert_eq!(compared(1400), Ok(()));
+        for mtu in [1399, 1401] {
+            assert_eq!(compared(mtu), Err(format!("Interface  has MTU {mtu}, not 1400")));
+        }
+    }
+}

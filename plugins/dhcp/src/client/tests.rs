@@ -303,6 +303,12 @@ fn an_address_of_before_is_asked_for_by_name() {
     let why = LeaseFailure::Refused { address: ADDRESS };
     assert_eq!(client.on_message(&refused, SERVER_MAC, at(0.1)), [Action::Failed(why)]);
 
+    let (mut client, actions) = begin();
+    let of_another = answer(MessageType::Ack, sent(&actions), OTHER, 20);
+    let actions = client.on_message(&of_another, SERVER_MAC, at(0.1));
+    assert_eq!((sent(&actions).message.kind, sent(&actions).source), (MessageType::Release, OTHER));
+    assert_eq!(actions[1], Action::Failed(LeaseFailure::Moved { address: ADDRESS, granted: OTHER }));
+
     let (mut client, _) = begin();
     let mut now = at(0.0);
     while let [Action::Send(_)] = next(&mut client, &mut now)[..] {}

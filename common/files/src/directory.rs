@@ -102,8 +102,7 @@ impl PrivateDirectory {
         }
     }
 
-    /// Makes the directory and does work in it. The process that removes the last file of a directory also removes the
-    /// directory ([`PrivateDirectory::remove_if_empty`]). If that happens during the work, the work is repeated.
+    /// Does work in the directory, which is made if it is missing.
     pub fn with<T>(&self, work: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
         in_directory(|| self.ensure(), || self.ensure_root().and_then(|()| work()))
     }
@@ -200,18 +199,6 @@ impl PrivateDirectory {
             self.path.ancestors().take_while(|ancestor| ancestor.starts_with(&self.root)).collect();
         private.reverse();
         private
-    }
-
-    /// Removes the directory if it is empty. Returns whether it was removed.
-    pub fn remove_if_empty(&self) -> bool {
-        match fs::remove_dir(&self.path) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => {
-                log::trace!("{} was not removed: {error}", self.path.display());
-                false
-            }
-        }
     }
 }
 
@@ -331,7 +318,7 @@ mod tests {
                     for _ in 0..300 {
                         inner.replace_file(&outer, &name, b"text").expect("written");
                         crate::remove(&inner.path().join(&name)).expect("removed");
-                        let _ = inner.remove_if_empty() && outer.remove_if_empty();
+                        let _ = fs::remove_dir(inner.path()).and_then(|()| fs::remove_dir(outer.path()));
                     }
                 });
             }

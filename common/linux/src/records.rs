@@ -1,8 +1,7 @@
 //! Keeps the records of the host as files below `/run`.
 //!
 //! The files are in a directory of the boot and the host's network namespace, with one directory for each kind. No
-//! lock is held: each file is written beside those directories and then renamed into its place. The removal of the
-//! last record removes the directories too.
+//! lock is held: each file is written beside those directories and then renamed into its place. The directories stay.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +9,12 @@ use std::time::Duration;
 use cni_core::error::{Error, Failure};
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_model::record::{RecordKey, RecordKind};
+use cni_plugin::attachment_record::ATTACHMENTS;
 use cni_plugin::records::Records;
 
 use crate::clock::{self, ClockError};
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
-use crate::nftables::handles;
 
 /// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
 const ONLY_HOST: &str = "host";
@@ -28,7 +27,7 @@ pub struct RunRecords {
     directory: Option<PrivateDirectory>,
     /// Whether the directory is known to be one that nobody else can have written into.
     is_verified: bool,
-    /// Whether a directory may be empty now.
+    /// Whether what killed processes have left is to be removed.
     is_untidy: bool,
 }
 
@@ -40,10 +39,12 @@ impl Default for RunRecords {
 }
 
 impl Drop for RunRecords {
-    /// Removes empty directories, once for all records that were removed.
+    /// Removes what killed processes have begun to write, once for all records that were removed.
     fn drop(&mut self) {
-        if let (true, Some(drafts)) = (self.is_untidy, &self.directory) {
-            self.tidy(drafts);
+        if let (true, Some(drafts)) = (self.is_untidy, &self.directory)
+            && let Err(error) = Draft::remove_dead(drafts.path())
+        {
+            log::warn!("{error}: {}", error.details());
         }
     }
 }
@@ -65,10 +66,17 @@ impl RunRecords {
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
     pub fn are_elsewhere(&mut self) -> Result<bool, Error> {
         let boot = format!("{}-", cni_files::boot_id()?);
-        let own = self.directory()?.path().file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        let names = self.root.names()?;
-        let has_own = names.iter().any(|name| Some(name) == own.as_ref());
-        Ok(!has_own && names.iter().any(|name| name.starts_with(&boot)))
+        let has_any =
+            |directory: &PrivateDirectory| directory.below(ATTACHMENTS.as_str()).names().map(|names| !names.is_empty());
+        if has_any(self.directory()?)? {
+            return Ok(false);
+        }
+        for name in self.root.names()?.iter().filter(|name| name.starts_with(&boot)) {
+            if has_any(&self.root.below(name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Writes a record. Returns the former content.
@@ -107,32 +115,6 @@ impl RunRecords {
         // Even if there was no record: a killed process may have left a draft.
         self.is_untidy = true;
         Ok(earlier)
-    }
-
-    /// Removes empty directories. Directories are not empty while a process uses them.
-    fn tidy(&self, drafts: &PrivateDirectory) {
-        if let Err(error) = Draft::remove_dead(drafts.path()) {
-            log::warn!("{error}: {}", error.details());
-        }
-        remove_empty_kinds(drafts);
-        let gone = drafts.remove_if_empty();
-        if gone && let Some(namespace) = drafts.path().file_name() {
-            handles::forget_all(&self.root, namespace);
-        }
-        if gone && self.root.remove_if_empty() {
-            log::trace!("{} is gone with its last record", self.root.path().display());
-        }
-    }
-}
-
-/// Removes the directory of each kind without a record: of this one, and of those whose last record was removed by a
-/// process that was killed before it removed the directory.
-fn remove_empty_kinds(drafts: &PrivateDirectory) {
-    match drafts.names() {
-        Ok(kinds) => kinds.iter().for_each(|kind| {
-            drafts.below(kind).remove_if_empty();
-        }),
-        Err(error) => log::warn!("{error}: {}", error.details()),
     }
 }
 
@@ -214,29 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_takes_the_directories_along_and_what_killed_processes_left() {
+    fn the_removal_of_a_record_removes_what_killed_processes_left() {
         let root = tempfile::tempdir().expect("directory");
         let remove = |name: &str| records(root.path()).remove(&key(name)).expect("removed, or absent");
         for name in ["a", "b"] {
             records(root.path()).write(&key(name), "text").expect("written");
         }
-        let draft = root.path().join("records/boot-1/draft-0000000000000000");
-        fs::write(&draft, "half a rec").expect("written");
-        assert_eq!(remove("a").as_deref(), Some("text"));
-        assert_eq!((records(root.path()).names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
-        assert_eq!(remove("a"), None);
-        let [emptied, in_use] = ["ports", "devices"].map(|kind| root.path().join("records/boot-1").join(kind));
-        fs::create_dir(&emptied).expect("as a killed process leaves it");
-        fs::create_dir(&in_use).expect("made");
-        fs::write(in_use.join("x"), "text").expect("written");
-        remove("a");
-        assert!(in_use.join("x").exists() && !emptied.exists(), "another kind's record stays");
-        fs::remove_dir_all(in_use).expect("removed");
-        let links = root.path().join("records/handles/boot-1");
-        fs::create_dir_all(&links).expect("made");
-        symlink("7", links.join("a-rule")).expect("linked");
-        remove("b");
-        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
+        for (name, removed) in [("a", Some("text")), ("a", None), ("b", Some("text"))] {
+            let draft = root.path().join("records/boot-1/draft-0000000000000000");
+            fs::write(&draft, "half a rec").expect("written");
+            assert_eq!((remove(name).as_deref(), draft.exists()), (removed, false), "{name}");
+        }
+        assert_eq!(records(root.path()).names(KIND).expect("listed"), Vec::<String>::new());
     }
 
     #[test]
@@ -262,13 +233,16 @@ mod tests {
         let root = tempfile::tempdir().expect("directory");
         let mut records = records(root.path());
         assert!(!records.are_elsewhere().expect("listed"), "there are none");
-        let folder = |name: &str| fs::create_dir_all(root.path().join("records").join(name)).expect("made");
-        folder("another-boot-7");
-        assert!(!records.are_elsewhere().expect("listed"), "those of another boot do not count");
-        folder(&format!("{}-7", cni_files::boot_id().expect("a boot")));
-        assert!(records.are_elsewhere().expect("listed"));
-        records.write(&key("a"), "text").expect("written");
-        assert!(!records.are_elsewhere().expect("listed"));
+        let boot = cni_files::boot_id().expect("a boot");
+        let mut make = |name: &str| {
+            fs::create_dir_all(root.path().join("records").join(name)).expect("made");
+            records.are_elsewhere().expect("listed")
+        };
+        assert!(!make("another-boot-7/attachments/x"), "those of another boot do not count");
+        assert!(!make(&format!("{boot}-7/attachments")), "there are none any more");
+        assert!(make(&format!("{boot}-7/attachments/x")));
+        assert!(make("boot-1/attachments"), "there are none here");
+        assert!(!make("boot-1/attachments/x"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use cni_model::plan::{Ns, Step};
 use cni_model::record::{RecordKey, RecordKind};
 
 /// The records of attachments.
-const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
+pub const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 
 /// In place of the link, for an unfinished ADD that has replaced the record of an earlier one.
 const AGAIN: &str = "again";

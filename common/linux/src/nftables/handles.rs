@@ -7,10 +7,8 @@
 //! A link is only a hint: the rule with that handle is read from the kernel and compared. If there is no link, or the kernel has no such rule, the chain is listed. Only a rule without copies has a link, so that
 //! the first copy is found where there are several.
 //!
-//! The links are kept from the first listing of a long chain on; a host with a few containers has none. They go with the
-//! last record of the namespace.
+//! The links are kept from the first listing of a long chain on; a host with a few containers has none.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -151,17 +149,6 @@ fn write(link: &Path, handle: u64) {
         made => made,
     };
     unless_failed(made.map_err(FileError::of("write", link)));
-}
-
-/// Removes the links of a namespace without containers: those of rules that all share are left until then.
-pub(crate) fn forget_all(root: &PrivateDirectory, namespace: &OsStr) {
-    let directories = root.below(DIRECTORY);
-    let own = directories.path().join(namespace);
-    match fs::remove_dir_all(&own) {
-        Err(error) if error.kind() != ErrorKind::NotFound => unless_failed(Err(FileError::of("remove", &own)(error))),
-        Ok(()) | Err(_) => {}
-    }
-    directories.remove_if_empty();
 }
 
 /// What is logged where links cannot be used. Then chains are listed.

@@ -149,7 +149,9 @@ impl LeaseIndex {
     /// Makes the directory of the index if it is missing. A symbolic link in its place, which the owner of the leases'
     /// directory could make, would lead root's files elsewhere.
     pub fn ensure_directory(&self) -> Result<(), StoreError> {
-        self.refuse_link()?;
+        if self.is_there()? {
+            return Ok(());
+        }
         match DirBuilder::new().mode(0o700).create(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -157,16 +159,18 @@ impl LeaseIndex {
         }
     }
 
-    fn refuse_link(&self) -> Result<(), StoreError> {
-        if self.directory.is_symlink() {
-            return Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")));
+    fn is_there(&self) -> Result<bool, StoreError> {
+        match fs::symlink_metadata(&self.directory) {
+            Ok(about) if about.is_symlink() => {
+                Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")))
+            }
+            found => Ok(found.is_ok()),
         }
-        Ok(())
     }
 
     /// Writes what has changed. The stamp is written last: the old one has been invalid since the leases were changed.
     pub fn save(&mut self, leases: &File, machine: &MachineIdentity) -> Result<(), StoreError> {
-        self.refuse_link()?;
+        self.is_there()?;
         let unsaved = std::mem::take(&mut self.unsaved).into_iter();
         let is_filled = |number: &u8| self.shards.get(number).is_some_and(|shard| !shard.is_empty());
         let (filled, emptied): (Vec<_>, Vec<_>) = unsaved.partition(is_filled);

@@ -129,6 +129,8 @@ build_static() {
 # folders are called.
 build_static_for() {
     local flags
+    # Before the folders of crates are looked at: without them the flags would be others, and the next call would build it all again.
+    (cd "$TOP" && cargo fetch --quiet --locked >&2) || return
     flags="$(renamed_folders) -C target-feature=+crt-static -C relocation-model=static -C link-arg=-Wl,--build-id=none"
     (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-}$flags" \
         cargo build --quiet --release --locked --package cni-plugins --target "$1" >&2) || return

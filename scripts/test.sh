@@ -47,6 +47,7 @@ check_oldest_rust() {
 # Runs the cases that say what the reference does otherwise, with its plugins.
 check_differences() {
     need_root "cases"
+    install_compilers
     install_tools
     say "differences to ${CNI_REFERENCE_DIR:=/usr/lib/cni}"
     cargo run --quiet --locked --bin cni-conformance -- run --differences --plugins "$CNI_REFERENCE_DIR"
@@ -55,6 +56,7 @@ check_differences() {
 # check_faults PLUGIN...: disturbs each system call in two cases of these plugins, by default of all.
 check_faults() {
     need_root "cases"
+    install_compilers
     install_tools
     local binary plugin name names skips result=0
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0 CNI_CASE_FAULTS=all CNI_BIN_DIR=$TARGET/cni-bin
@@ -104,17 +106,18 @@ quick() {
     say "the quick tests passed$missing"
 }
 
-# What the builds need.
+# What the builds need: nothing of it may change while they run.
 install_compilers() {
     need_rust
     need c++ g++
+    cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
+    cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
     # Here, since nothing may be installed beside the tests. build_static says what it does without this library.
     need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
 install_tools() {
     say "what the tests need"
-    install_compilers
     local pair
     for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
         shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
@@ -141,8 +144,6 @@ install_tools() {
     need_cnitool
     need_nfpm
     need_actionlint
-    cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
-    cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
 }
 
 # show_runtimes PLUGINS: shows cnitool and Debian's runtimes, and nerdctl, Nomad, Consul and Firecracker where installed. Returns 3,

@@ -62,11 +62,7 @@ pub fn find_recorded(
     if own.as_ref() == Some(&record.namespace.identity) {
         return Ok(None);
     }
-    let found = find_in(&record, addresses, host);
-    if let Some(path) = netns {
-        host.enter(path)?;
-    }
-    found
+    host.elsewhere(|host| find_in(&record, addresses, host))
 }
 
 /// Finds one of the addresses in the namespace of an attachment. May enter it.
@@ -94,7 +90,8 @@ pub fn find_by_process(
     host: &mut dyn Host,
 ) -> Result<Option<AddressInUse>, Error> {
     let Some(place) = host.namespaces().path_by_process(identity)? else { return Ok(None) };
-    if host.enter(&place).is_err() {
+    // The process may have ended since, and another one has its number.
+    if host.enter(&place).is_err() || host.namespaces().identity(Ns::Container)?.as_deref() != Some(identity) {
         return Ok(None);
     }
     let inside = host.addresses(Ns::Container, None, None)?;

@@ -96,15 +96,10 @@ fn refuse_in_use(
         return Ok(());
     }
     let given: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.address()).collect();
-    let found = match earlier::find_recorded(at, &given, request.netns(), host) {
-        Ok(found) => found,
-        Err(error) => {
-            log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
-            // The way back may have failed as well.
-            request.netns().map_or(Ok(()), |path| host.enter(path))?;
-            None
-        }
-    };
+    let found = earlier::find_recorded(at, &given, request.netns(), host).unwrap_or_else(|error| {
+        log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
+        None
+    });
     match found {
         Some(AddressInUse { address, place }) => {
             let (plugin, container) = (plugin.to_owned(), at.container.clone());

@@ -10,12 +10,10 @@ use cni_plugin::run::{Plugin, Process, run};
 use crate::delegate::{ContainedPlugins, DelegateAnswer};
 use crate::host::LinuxHost;
 use crate::logger;
-use crate::machine::Opened;
 
 /// Replaces the process of a delegate.
 struct ContainedProcess<'a> {
     contained: ContainedPlugins,
-    opened: Opened,
     stdin: &'a [u8],
     stdout: Vec<u8>,
     stderr: String,
@@ -36,8 +34,7 @@ impl Process for ContainedProcess<'_> {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        let opened = std::mem::take(&mut self.opened);
-        Ok(Box::new(LinuxHost::new(request).with_contained(self.contained).with_opened(opened)))
+        Ok(Box::new(LinuxHost::new(request).with_contained(self.contained)))
     }
 }
 
@@ -50,16 +47,10 @@ pub struct ContainedCall {
     pub contained: ContainedPlugins,
 }
 
-/// Calls a plugin of this release with what its caller has opened, and returns what its process would have printed.
-pub fn call(
-    plugin: &dyn Plugin,
-    call: ContainedCall,
-    environment: Environment,
-    stdin: &[u8],
-    opened: Opened,
-) -> DelegateAnswer {
+/// Calls a plugin of this release, and returns what its process would have printed.
+pub fn call(plugin: &dyn Plugin, call: ContainedCall, environment: Environment, stdin: &[u8]) -> DelegateAnswer {
     let ContainedCall { version, contained } = call;
-    let mut process = ContainedProcess { contained, opened, stdin, stdout: Vec::new(), stderr: String::new() };
+    let mut process = ContainedProcess { contained, stdin, stdout: Vec::new(), stderr: String::new() };
     let (status, said) = logger::of_delegate(plugin.kind(), || run(plugin, version, environment, &mut process));
     DelegateAnswer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr }
 }

@@ -14,7 +14,6 @@ use cni_core::json::Json;
 use cni_core::request::{Command, Environment, Request};
 use cni_files::find_files;
 
-use crate::machine::Opened;
 use crate::process::{self, Output, ProcessError};
 
 /// The time limit of a delegate. IPAM over a network may wait for an answer, but a delegate that hangs must not block
@@ -92,18 +91,16 @@ pub struct DelegateAnswer {
     pub stderr: String,
 }
 
-/// Calls a plugin that this program contains, inside the process and with what its caller has opened; `None` when it contains no such one.
-pub type ContainedPlugins =
-    fn(plugin: &str, environment: Environment, stdin: &[u8], opened: Opened) -> Option<DelegateAnswer>;
+/// Calls a plugin that this program contains, inside the process; `None` when it contains no such one.
+pub type ContainedPlugins = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
 
 /// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
-/// program contains, with what the caller has opened. A plugin of others that does not know GC has nothing to collect.
+/// program contains. A plugin of others that does not know GC has nothing to collect.
 pub fn run(
     plugin: &str,
     command: Command,
     request: &Request,
     contained: Option<ContainedPlugins>,
-    opened: Opened,
 ) -> Result<Vec<u8>, DelegateError> {
     if started_as().is_some_and(|own| own == plugin) {
         return Err(DelegateError::Itself { plugin: plugin.to_owned() });
@@ -113,9 +110,7 @@ pub fn run(
     }
     let program = find(plugin, request.path())?;
     let contained = contained.filter(|_| is_running(&program));
-    if let Some(answer) =
-        contained.and_then(|call| call(plugin, environment(command, request), request.stdin(), opened))
-    {
+    if let Some(answer) = contained.and_then(|call| call(plugin, environment(command, request), request.stdin())) {
         return conclude(plugin, command, answer, "exit status: 1");
     }
     let Output { status, stdout, stderr } = start(&program, command, request)

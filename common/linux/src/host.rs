@@ -34,7 +34,7 @@ use nix::unistd::{getegid, geteuid};
 use crate::identity::{IdentityError, identity_of};
 use crate::{apply, delegate, devices, inhabitants, observe};
 
-pub use crate::machine::{HostError, LinuxHost, Opened};
+pub use crate::machine::{HostError, LinuxHost};
 
 impl Host for LinuxHost {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
@@ -94,8 +94,7 @@ impl Host for LinuxHost {
     }
 
     fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
-        let (request, contained) = (other.unwrap_or(&self.request), self.contained);
-        Ok(self.opened.lending(|opened| delegate::run(plugin, command, request, contained, opened))?)
+        Ok(delegate::run(plugin, command, other.unwrap_or(&self.request), self.contained)?)
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {

@@ -1,7 +1,6 @@
 //! The machine during one request: its two [sides](Side), and the state of the request. `observe.rs` asks it,
 //! `apply.rs` changes it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,7 +79,9 @@ impl Failure for HostError {
 /// This machine, for one request.
 pub struct LinuxHost {
     pub(crate) request: Request,
-    pub(crate) opened: Opened,
+    host: Side,
+    /// The container's side, once it was entered, with its path as it was given.
+    container: Option<(String, ContainerSide)>,
     use_of_host: UseOfHost,
     /// What is set aside while other namespaces are searched.
     kept: Vec<Option<(String, ContainerSide)>>,
@@ -96,41 +97,6 @@ pub struct LinuxHost {
     surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
-}
-
-/// The two sides. A plugin that is called inside the process has those of its caller, and gives them back at its end.
-pub struct Opened {
-    host: Side,
-    /// The container's, once it was entered, with its path as it was given.
-    container: Option<(String, ContainerSide)>,
-    lender: Option<Rc<RefCell<Self>>>,
-}
-
-impl Default for Opened {
-    fn default() -> Self {
-        Self { host: Side::current(), container: None, lender: None }
-    }
-}
-
-impl Opened {
-    /// Does work that may use them, and has them back at its end.
-    pub(crate) fn lending<T>(&mut self, work: impl FnOnce(Self) -> T) -> T {
-        let lender = Rc::new(RefCell::new(Self::default()));
-        let mut lent = std::mem::take(self);
-        let own_lender = lent.lender.replace(Rc::clone(&lender));
-        let done = work(lent);
-        *self = lender.take();
-        self.lender = own_lender;
-        done
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        if let Some(lender) = self.lender.take() {
-            lender.swap(&RefCell::new(std::mem::take(self)));
-        }
-    }
 }
 
 /// A namespace that was asked about.
@@ -169,7 +135,8 @@ impl LinuxHost {
     pub fn new(request: &Request) -> Self {
         Self {
             request: request.clone(),
-            opened: Opened::default(),
+            host: Side::current(),
+            container: None,
             use_of_host: UseOfHost::Changes,
             kept: Vec::new(),
             asked: None,
@@ -192,7 +159,7 @@ impl LinuxHost {
     /// Serves another request from now on, under the locks that are held.
     pub fn next_request(&mut self, request: &Request) {
         self.asked = None;
-        self.opened.container = None;
+        self.container = None;
         self.request = request.clone();
     }
 
@@ -200,13 +167,13 @@ impl LinuxHost {
     /// the locks, and what is known about the machine.
     #[must_use]
     pub fn reopened(self, request: &Request) -> Self {
-        let Self { locks, contained, surveys, veths, use_of_host, mut opened, .. } = self;
+        let Self { locks, contained, surveys, veths, use_of_host, mut host, .. } = self;
         let mut reopened = Self { locks, contained, surveys, veths, use_of_host, ..Self::new(request) };
-        reopened.opened.host.take_over_tables(&mut opened.host);
+        reopened.host.take_over_tables(&mut host);
         reopened
     }
 
-    /// Whether there are records of this boot, and all of them belong to other network namespaces.
+    /// Whether there are records of attachments of this boot, and all of them belong to other network namespaces.
     pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
         self.records.are_elsewhere()
     }
@@ -225,7 +192,7 @@ impl LinuxHost {
     /// Releases what belongs to a request: the container's namespace, and locks.
     pub fn end_request(&mut self) {
         self.asked = None;
-        self.opened.container = None;
+        self.container = None;
         self.locks = Locks::default();
     }
 
@@ -233,12 +200,6 @@ impl LinuxHost {
     #[must_use]
     pub fn with_contained(self, contained: ContainedPlugins) -> Self {
         Self { contained: Some(contained), ..self }
-    }
-
-    /// Works with what a caller has opened.
-    #[must_use]
-    pub(crate) fn with_opened(self, opened: Opened) -> Self {
-        Self { opened, ..self }
     }
 
     /// Lists the veths of the host again only after a change of its links.
@@ -251,7 +212,7 @@ impl LinuxHost {
     /// change all the time.
     #[must_use]
     pub fn with_kept_tables(mut self) -> Self {
-        self.opened.host.keep_tables();
+        self.host.keep_tables();
         self
     }
 
@@ -266,7 +227,7 @@ impl LinuxHost {
     /// The links of a kind in a namespace.
     pub(crate) fn links_of_kind(&mut self, ns: Ns, kind: &str) -> Result<Vec<Link>, Error> {
         if let (Ns::Host, host_veths::KIND, Some(veths)) = (ns, kind, &mut self.veths) {
-            return Ok(veths.list(self.opened.host.socket()?)?);
+            return Ok(veths.list(self.host.socket()?)?);
         }
         Ok(self.socket(ns)?.links_of_kind(kind)?)
     }
@@ -277,7 +238,7 @@ impl LinuxHost {
     /// # Errors
     /// [`NetnsError::Gone`] if the path leads to no namespace.
     pub(crate) fn enter_container(&mut self, path: &str) -> Result<(), NetnsError> {
-        if self.opened.container.as_ref().is_some_and(|(entered, _)| entered == path) {
+        if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }
         let asked = self.asked.take().filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
@@ -286,7 +247,7 @@ impl LinuxHost {
             Some(AskedNetns::Open(netns)) => ContainerSide::Open(Box::new(self.open_side(netns, path)?)),
             None => ContainerSide::Open(Box::new(self.open_side(Netns::open(path)?, path)?)),
         };
-        self.opened.container = Some((path.to_owned(), side));
+        self.container = Some((path.to_owned(), side));
         Ok(())
     }
 
@@ -303,9 +264,9 @@ impl LinuxHost {
     /// # Errors
     /// As when it is entered.
     pub fn open_container(&mut self) -> Result<(), NetnsError> {
-        if let Some((path, ContainerSide::AtPath)) = &self.opened.container {
+        if let Some((path, ContainerSide::AtPath)) = &self.container {
             let opened = self.open_side(Netns::open(path)?, path)?;
-            self.opened.container = Some((path.clone(), ContainerSide::Open(Box::new(opened))));
+            self.container = Some((path.clone(), ContainerSide::Open(Box::new(opened))));
         }
         Ok(())
     }
@@ -313,33 +274,28 @@ impl LinuxHost {
     /// The side of the namespace that was entered, which it opens.
     fn container_side(&mut self) -> Result<&mut Side, HostError> {
         self.open_container()?;
-        match &mut self.opened.container {
+        match &mut self.container {
             Some((_, ContainerSide::Open(side))) => Ok(side),
             Some((_, ContainerSide::AtPath)) | None => Err(HostError::NotEntered),
         }
     }
 
     pub(crate) fn keep_container(&mut self) {
-        self.kept.push(self.opened.container.take());
+        self.kept.push(self.container.take());
     }
 
     pub(crate) fn container_back(&mut self) {
-        self.opened.container = self.kept.pop().flatten();
+        self.container = self.kept.pop().flatten();
     }
 
     /// Whether a path leads to the host's own namespace.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
-        let own = self.opened.host.netns().map_err(HostError::OwnNetns)?;
+        let own = self.host.netns().map_err(HostError::OwnNetns)?;
         // By its number alone a namespace of another kind looks the same.
         if self.use_of_host == UseOfHost::Looks && (path.ends_with("/ns/net") || path.contains("/netns/")) {
             let is_own = own.is_at(Path::new(path)).map_err(HostError::OwnNetns)?;
             self.asked = is_own.filter(|is_own| !is_own).map(|_| (path.to_owned(), AskedNetns::Seen));
             return Ok(is_own == Some(true));
-        }
-        if let Some((entered, ContainerSide::Open(side))) = &mut self.opened.container
-            && entered == path
-        {
-            return side.netns().and_then(|netns| own.is_same(netns)).map_err(HostError::OwnNetns);
         }
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
         let is_own = own.is_same(&netns).map_err(HostError::OwnNetns)?;
@@ -375,7 +331,7 @@ impl LinuxHost {
     /// The side of a namespace.
     pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, HostError> {
         match ns {
-            Ns::Host => Ok(&mut self.opened.host),
+            Ns::Host => Ok(&mut self.host),
             Ns::Container => self.container_side(),
         }
     }

@@ -1,7 +1,7 @@
 //! Keeps the records of the host as files below `/run`.
 //!
 //! The files are in a directory of the boot and the host's network namespace, with one directory for each kind. No
-//! lock is held: each file is written beside those directories and then renamed into its place. The directories stay.
+//! lock is held: each file is written beside those directories and then renamed into its place. The directories stay, until the next boot where `/run` is kept in memory.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl RunRecords {
         Ok(self.directory()?.path().to_owned())
     }
 
-    /// Whether there are records of this boot, and all of them belong to other network namespaces.
+    /// Whether there are records of attachments of this boot, and all of them belong to other network namespaces.
     pub fn are_elsewhere(&mut self) -> Result<bool, Error> {
         let boot = format!("{}-", cni_files::boot_id()?);
         let has_any =
@@ -91,7 +91,6 @@ impl RunRecords {
         let drafts = self.directory()?.clone();
         let written = drafts.below(key.kind().as_str()).replace_file(&drafts, key.name(), text.as_bytes());
         if let Err(error) = written {
-            self.is_untidy = true;
             tolerate_no_place(key, error)?;
         }
         Ok(earlier)

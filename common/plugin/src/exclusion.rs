@@ -53,8 +53,7 @@ pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut 
     lock(at, "DEL", host);
 }
 
-/// Ends a DEL that has removed everything of the plugin's share. With the mark, or what is left of the place for marks after
-/// a killed DEL, go the directories of records that are empty.
+/// Ends a DEL that has removed everything of the plugin's share.
 pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share == Share::Interface {
         or_warn(at, host.apply(&Step::RemoveRecord { key: mark_key(at) }).map(drop));

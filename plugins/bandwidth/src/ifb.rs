@@ -115,7 +115,13 @@ fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host)
         LinkOwner::Another => Ok(false),
         LinkOwner::Unlabelled => {
             let own = port.map(|port| port.link.index);
-            Ok(sources(link, host)?.iter().all(|source| Some(source.link.index) == own))
+            for source in sources(link, host)?.iter().filter(|source| Some(source.link.index) != own) {
+                // The veth of an ended namespace is still there for a moment.
+                if host.namespaces().peer_addresses(&source.link)?.is_some() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
     }
 }

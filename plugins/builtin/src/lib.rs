@@ -3,7 +3,6 @@
 use cni_core::request::Environment;
 use cni_linux::contained::{self, ContainedCall};
 use cni_linux::delegate::DelegateAnswer;
-use cni_linux::host::Opened;
 use cni_plugin::run::Plugin;
 
 #[cfg(test)]
@@ -58,7 +57,7 @@ fn longest(fits: impl Fn(&str) -> bool) -> Option<&'static dyn Plugin> {
 
 /// Calls a delegate. It takes no locks of attachments: those belong to the whole process, and a delegate works under those
 /// of its caller.
-pub fn call_delegate(name: &str, environment: Environment, stdin: &[u8], opened: Opened) -> Option<DelegateAnswer> {
+pub fn call_delegate(name: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
     let call = ContainedCall { version: OUR_VERSION, contained: call_delegate };
-    Some(contained::call(plugin(name)?, call, environment, stdin, opened))
+    Some(contained::call(plugin(name)?, call, environment, stdin))
 }

@@ -93,9 +93,8 @@ impl<'a> CurrentNamespace<'a> {
     /// A path to the namespace that a lease was made for, if a process is in it and it has the address. Interfaces
     /// other than veths have no other end on the host that would show this.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
-        let (Some(then), Some(now)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
-        let found = earlier::find_by_process(then, &[lease.address], self.host)?;
-        self.host.enter(now)?;
+        let (Some(then), Some(_)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
+        let found = self.host.elsewhere(|host| earlier::find_by_process(then, &[lease.address], host))?;
         Ok(found.map(|found| found.place))
     }
 

@@ -86,7 +86,18 @@ impl Sandbox {
         let leases = Path::new("/var/lib/cni/networks/net1");
         lines.extend(files(leases).filter(|name| name.parse::<std::net::IpAddr>().is_ok()));
         lines.extend(files(Path::new("/run/cni/tuning")));
-        lines.extend(files(Path::new("/run/cni/.cni-plugins-rs")).filter(|name| !name.ends_with(".lock")));
+        lines.extend(said(&[
+            "find",
+            "/run",
+            "-path",
+            "*/.cni-plugins-rs/*",
+            "!",
+            "-type",
+            "d",
+            "!",
+            "-name",
+            "*.lock",
+        ]));
         lines
     }
 }

@@ -149,7 +149,7 @@ impl LeaseIndex {
     /// Makes the directory of the index if it is missing. A symbolic link in its place, which the owner of the leases'
     /// directory could make, would lead root's files elsewhere.
     pub fn ensure_directory(&self) -> Result<(), StoreError> {
-        if self.is_there()? {
+        if self.refuse_link()? {
             return Ok(());
         }
         match DirBuilder::new().mode(0o700).create(&self.directory) {
@@ -159,7 +159,8 @@ impl LeaseIndex {
         }
     }
 
-    fn is_there(&self) -> Result<bool, StoreError> {
+    /// Returns whether there is anything.
+    fn refuse_link(&self) -> Result<bool, StoreError> {
         match fs::symlink_metadata(&self.directory) {
             Ok(about) if about.is_symlink() => {
                 Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")))
@@ -170,7 +171,7 @@ impl LeaseIndex {
 
     /// Writes what has changed. The stamp is written last: the old one has been invalid since the leases were changed.
     pub fn save(&mut self, leases: &File, machine: &MachineIdentity) -> Result<(), StoreError> {
-        self.is_there()?;
+        self.refuse_link()?;
         let unsaved = std::mem::take(&mut self.unsaved).into_iter();
         let is_filled = |number: &u8| self.shards.get(number).is_some_and(|shard| !shard.is_empty());
         let (filled, emptied): (Vec<_>, Vec<_>) = unsaved.partition(is_filled);

@@ -129,8 +129,8 @@ build_static() {
 # folders are called.
 build_static_for() {
     local flags
-    # Before the folders of crates are looked at: without them the flags would be others, and the next call would build it all again.
-    (cd "$TOP" && cargo fetch --quiet --locked >&2) || return
+    # The first build on a machine makes the folder of crates, which the flags name: the next call would build it all again.
+    compgen -G "${CARGO_HOME:-$HOME/.cargo}/registry/src/*" >/dev/null || (cd "$TOP" && cargo fetch --quiet --locked >&2) || return
     flags="$(renamed_folders) -C target-feature=+crt-static -C relocation-model=static -C link-arg=-Wl,--build-id=none"
     (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-}$flags" \
         cargo build --quiet --release --locked --package cni-plugins --target "$1" >&2) || return

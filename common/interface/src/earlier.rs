@@ -50,16 +50,14 @@ pub struct AddressInUse {
 }
 
 /// Finds one of the addresses in the recorded namespace of an earlier ADD of the attachment, if that namespace still exists
-/// and is not the one at `netns`, which is entered.
+/// and is not the one that is entered.
 pub fn find_recorded(
     at: &Attachment,
     addresses: &[IpAddr],
-    netns: Option<&str>,
     host: &mut dyn Host,
 ) -> Result<Option<AddressInUse>, Error> {
     let Some(record) = AttachmentRecord::find(at, host) else { return Ok(None) };
-    let own = if netns.is_some() { host.namespaces().identity(Ns::Container)? } else { None };
-    if own.as_ref() == Some(&record.namespace.identity) {
+    if host.namespaces().identity(Ns::Container)?.as_ref() == Some(&record.namespace.identity) {
         return Ok(None);
     }
     host.elsewhere(|host| find_in(&record, addresses, host))

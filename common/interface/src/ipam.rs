@@ -74,7 +74,7 @@ pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result
     let at = request.attachment()?;
     let answer = journal.host().delegate(plugin, Command::Add, None).and_then(|output| {
         let result = parse_result(plugin, &output, request)?;
-        refuse_in_use(plugin, &result, &at, request, journal.host())?;
+        refuse_in_use(plugin, &result, &at, journal.host())?;
         Ok(result)
     });
     if !answer.as_ref().is_err_and(|error| had_address(error, &at, journal.host())) {
@@ -85,18 +85,12 @@ pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result
 
 /// Refuses an address that the attachment still has in the namespace of an earlier ADD. The plugin `host-local` does not give such an
 /// address, and `static` cannot know. `dhcp` is exempt: its server has given the lease to the new interface by now.
-fn refuse_in_use(
-    plugin: &str,
-    result: &CniResult,
-    at: &Attachment,
-    request: &Request,
-    host: &mut dyn Host,
-) -> Result<(), Error> {
+fn refuse_in_use(plugin: &str, result: &CniResult, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     if speaks_by_link(plugin) {
         return Ok(());
     }
     let given: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.address()).collect();
-    let found = earlier::find_recorded(at, &given, request.netns(), host).unwrap_or_else(|error| {
+    let found = earlier::find_recorded(at, &given, host).unwrap_or_else(|error| {
         log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
         None
     });

@@ -11,9 +11,11 @@ use crate::sandbox::OWN;
 
 const ROOTS: [&str; 2] = ["/run", "/var/lib/cni"];
 
-/// The harness's own files, mounted namespaces, the lock files of iptables and of the plugins, and the time of the last repair.
-const FOREIGN: [&str; 5] =
-    [OWN, "/run/netns", "/run/xtables.lock", "/run/cni/.cni-plugins-rs/work.lock", "/run/cni/.cni-plugins-rs/repaired"];
+/// The harness's own files, mounted namespaces, the lock file of iptables, and the time of the last repair.
+const FOREIGN: [&str; 4] = [OWN, "/run/netns", "/run/xtables.lock", "/run/cni/.cni-plugins-rs/repaired"];
+
+/// The plugins' folder below `/run`. Its folders and the file of locks stay.
+const RECORDS: &str = "/run/cni/.cni-plugins-rs";
 
 /// The stamp of host-local's index, which changes at every call: only its type is compared.
 const INDEX_AGE: &str = ".cni-plugins-rs/stamp";
@@ -46,8 +48,9 @@ fn walk(folder: &Path, lines: &mut Vec<String>) {
             let text = String::from_utf8_lossy(&bytes);
             line.push_str(&format!(" {:?}", without_time(&path, &text)));
         }
-        // The folders of records stay.
-        if !(mode == 0o40700 && line.contains("/.cni-plugins-rs")) {
+        let is_lock = line.strip_prefix(RECORDS) == Some("/work.lock 100600 \"\"");
+        let is_own_folder = mode == 0o40700 && path.starts_with(RECORDS);
+        if !is_lock && !is_own_folder {
             lines.push(line);
         }
         if about.is_dir() {

@@ -42,7 +42,7 @@ fn is_anothers(request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
 }
 
 /// Removes everything in one batch. The reference makes its chains first, so without a chain there is nothing to
-/// remove. A user inside the container may jump to our chains from other rules: such a chain is emptied, and stays.
+/// remove. A user inside the container may jump to our chains from other rules: then all stay, empty.
 fn remove(host: &mut dyn Host) -> Result<(), Error> {
     for chain in CHAINS {
         if list(host, chain)?.is_some() {

@@ -18,8 +18,7 @@ use crate::store::{Lease, LeaseOrigin, MachineIdentity};
 pub struct CurrentNamespace<'a> {
     host: &'a mut dyn Host,
     at: &'a Attachment,
-    /// Its path, if it could be entered.
-    netns: Option<&'a str>,
+    is_entered: bool,
     identity: Option<String>,
     /// The host's end of the interface that kept an address from being handed back.
     in_the_way: Option<IfName>,
@@ -59,12 +58,13 @@ impl<'a> CurrentNamespace<'a> {
     ///
     /// # Errors
     /// If the kernel cannot identify the namespace, although it should be able to.
-    pub fn observe(host: &'a mut dyn Host, netns: Option<&'a str>, at: &'a Attachment) -> Result<Self, Error> {
-        let netns = netns.filter(|path| {
+    pub fn observe(host: &'a mut dyn Host, netns: Option<&str>, at: &'a Attachment) -> Result<Self, Error> {
+        let enter = |path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
-        });
-        let identity = if netns.is_some() { host.namespaces().identity(Ns::Container)? } else { None };
-        Ok(Self { host, at, netns, identity, in_the_way: None })
+        };
+        let is_entered = netns.is_some_and(enter);
+        let identity = if is_entered { host.namespaces().identity(Ns::Container)? } else { None };
+        Ok(Self { host, at, is_entered, identity, in_the_way: None })
     }
 
     /// The origin of leases that are made now.
@@ -83,7 +83,7 @@ impl<'a> CurrentNamespace<'a> {
             self.in_the_way = Some(IfName::parse(&link.name)?);
             return Ok(HolderLocation::Elsewhere(AddressUse::Port(link.name)));
         }
-        let path = match earlier::find_recorded(self.at, &[lease.address], self.netns, self.host)? {
+        let path = match earlier::find_recorded(self.at, &[lease.address], self.host)? {
             Some(found) => Some(found.place),
             None => self.find_process(lease)?,
         };
@@ -93,7 +93,7 @@ impl<'a> CurrentNamespace<'a> {
     /// A path to the namespace that a lease was made for, if a process is in it and it has the address. Interfaces
     /// other than veths have no other end on the host that would show this.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
-        let (Some(then), Some(_)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
+        let Some(then) = &lease.home.namespace else { return Ok(None) };
         let found = self.host.elsewhere(|host| earlier::find_by_process(then, &[lease.address], host))?;
         Ok(found.map(|found| found.place))
     }
@@ -107,7 +107,7 @@ impl<'a> CurrentNamespace<'a> {
     fn is_here(&mut self, lease: &Lease) -> Result<bool, Error> {
         match (&lease.home.namespace, &self.identity) {
             (Some(then), Some(now)) => Ok(then == now),
-            _ if self.netns.is_some() => self.has_address(lease),
+            _ if self.is_entered => self.has_address(lease),
             _ => Ok(true),
         }
     }

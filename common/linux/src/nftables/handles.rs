@@ -7,8 +7,7 @@
 //! A link is only a hint: the rule with that handle is read from the kernel and compared. If there is no link, or the kernel has no such rule, the chain is listed. Only a rule without copies has a link, so that
 //! the first copy is found where there are several.
 //!
-//! The links are kept from the first listing of a long chain on, until the next boot; a host that never had more than a few
-//! containers has none.
+//! The links are kept from the first listing of a long chain on; a host that never had more than a few containers has none.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -202,9 +202,9 @@ impl Invocation {
         self
     }
 
-    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended, or a daemon has
-    /// not answered: on a busy machine where many network namespaces end at once, the kernel keeps changes of rules waiting for longer than
-    /// plugins do.
+    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended, or D-Bus not
+    /// answered: on a busy machine where many network namespaces end at once, the kernel keeps changes of rules waiting for longer than
+    /// plugins do, also those of firewalld.
     ///
     /// # Panics
     /// When it cannot be started or misses its deadline.
@@ -213,7 +213,8 @@ impl Invocation {
         let mut outcome = self.run_once();
         for _ in 0..2 {
             let says = |text: &str| outcome.stdout().contains(text);
-            if outcome.succeeded() || !(says("did not end within") || says("did not answer within")) {
+            if outcome.succeeded() || !(says("did not end within") || says("D-Bus at") && says("did not answer within"))
+            {
                 break;
             }
             outcome = self.run_once();

@@ -306,26 +306,6 @@ mod tests {
         assert!(!root.path().join("victim").exists());
     }
 
-    #[test]
-    fn those_who_come_and_go_at_once_do_not_keep_each_other_from_it() {
-        let root = tempfile::tempdir().expect("directory");
-        let outer = PrivateDirectory::new(root.path().join("private"));
-        std::thread::scope(|scope| {
-            for number in 1..=4 {
-                let (outer, inner) = (outer.clone(), outer.below("inner"));
-                let name = format!("record-{number}");
-                scope.spawn(move || {
-                    for _ in 0..300 {
-                        inner.replace_file(&outer, &name, b"text").expect("written");
-                        crate::remove(&inner.path().join(&name)).expect("removed");
-                        let _ = fs::remove_dir(inner.path()).and_then(|()| fs::remove_dir(outer.path()));
-                    }
-                });
-            }
-        });
-        assert!(!outer.path().exists(), "nothing stays behind");
-    }
-
     /// What only root can set up.
     mod as_root {
         use super::*;

@@ -169,6 +169,26 @@ mod tests {
     }
 
     #[test]
+    fn those_who_come_and_go_at_once_do_not_keep_each_other_from_it() {
+        let root = tempfile::tempdir().expect("directory");
+        let outer = root.path().join("outer");
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let inner = outer.join("inner");
+                let (file, directories) = (inner.join(format!("file-{number}")), [inner, outer.clone()]);
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        replace_private(&file, b"text").expect("written");
+                        remove_private(&file).expect("removed");
+                        remove_empty(&directories).expect("removed, or in use");
+                    }
+                });
+            }
+        });
+        assert!(!outer.exists(), "nothing stays behind");
+    }
+
+    #[test]
     fn the_files_of_a_directory_are_listed_in_order() {
         let root = tempfile::tempdir().expect("directory");
         assert_eq!(private_names(&root.path().join("none")).expect("listed"), Vec::<String>::new());

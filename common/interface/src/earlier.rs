@@ -60,10 +60,10 @@ pub fn find_recorded(
     if host.namespaces().identity(Ns::Container)?.as_ref() == Some(&record.namespace.identity) {
         return Ok(None);
     }
-    host.elsewhere(|host| find_in(&record, addresses, host))
+    find_in(&record, addresses, host)
 }
 
-/// Finds one of the addresses in the namespace of an attachment. May enter it.
+/// Finds one of the addresses in the namespace of an attachment.
 fn find_in(
     record: &AttachmentRecord,
     addresses: &[IpAddr],
@@ -81,19 +81,21 @@ fn find_in(
     Ok(Some(AddressInUse { address, place: process.unwrap_or_else(unknown) }))
 }
 
-/// Finds one of the addresses in the namespace of this identity, if a process is in it. May enter it.
+/// Finds one of the addresses in the namespace of this identity, if a process is in it. Afterwards the same one is entered as before.
 pub fn find_by_process(
     identity: &str,
     addresses: &[IpAddr],
     host: &mut dyn Host,
 ) -> Result<Option<AddressInUse>, Error> {
     let Some(place) = host.namespaces().path_by_process(identity)? else { return Ok(None) };
-    // The process may have ended since, and another one has its number.
-    if host.enter(&place).is_err() || host.namespaces().identity(Ns::Container)?.as_deref() != Some(identity) {
-        return Ok(None);
-    }
-    let inside = host.addresses(Ns::Container, None, None)?;
-    Ok(first_among(addresses, &inside).map(|address| AddressInUse { address, place }))
+    host.elsewhere(|host| {
+        // The process may have ended since, and another one has its number.
+        if host.enter(&place).is_err() || host.namespaces().identity(Ns::Container)?.as_deref() != Some(identity) {
+            return Ok(None);
+        }
+        let inside = host.addresses(Ns::Container, None, None)?;
+        Ok(first_among(addresses, &inside).map(|address| AddressInUse { address, place }))
+    })
 }
 
 fn first_among(addresses: &[IpAddr], inside: &[Address]) -> Option<IpAddr> {

@@ -128,7 +128,7 @@ impl AttachmentRecord {
         self.namespace.life(self.link.as_ref(), host)
     }
 
-    /// The addresses in the attachment's namespace, which lives; `None` when they cannot be listed. By its path it is entered.
+    /// The addresses in the attachment's namespace, which lives; `None` when they cannot be listed.
     pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
         if let (Some(number), Some(link)) = (self.namespace.number, &self.link)
             && let NumberedLink::Link(found) = host.namespaces().numbered_link(number.value, link.index)?

@@ -207,9 +207,8 @@ impl MarkedInterface {
         match namespace.life(None, host) {
             Life::Dead => true,
             Life::Alive => {
-                host.enter(&namespace.path).is_ok()
-                    && namespace.is_entered(host).is_ok_and(|is_entered| is_entered)
-                    && host.link_by_index(Ns::Container, self.index).is_ok_and(|link| link.is_none())
+                let link = namespace.within(host, |host| host.link_by_index(Ns::Container, self.index));
+                link.is_ok_and(|link| link == Some(None))
             }
             Life::Unknown(_) => false,
         }

@@ -12,7 +12,6 @@ use cni_core::request::Request;
 
 use crate::host::Host;
 use cni_model::link::{Address, Link};
-use cni_model::netns::NetnsError;
 use cni_model::netns::{NamespaceNumber, NumberedLink};
 use cni_model::plan::Ns;
 
@@ -88,14 +87,23 @@ impl RecordedNamespace {
         Ok(host.namespaces().identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
     }
 
-    /// The addresses in the namespace, which lives; `None` when they cannot be listed. By its path it is entered.
+    /// Does work in the namespace; `None` if its path does not lead there. Afterwards the same one is entered as before.
+    pub fn within<T>(
+        &self,
+        host: &mut dyn Host,
+        work: impl FnOnce(&mut dyn Host) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        host.elsewhere(|host| {
+            let is_there = host.enter(&self.path).is_ok() && self.is_entered(host)?;
+            is_there.then(|| work(host)).transpose()
+        })
+    }
+
+    /// The addresses in the namespace, which lives; `None` when they cannot be listed.
     pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
         match self.number {
             Some(number) if number.is_unique => host.namespaces().numbered_addresses(number.value),
-            Some(_) | None if host.enter(&self.path).is_ok() && self.is_entered(host)? => {
-                Ok(Some(host.addresses(Ns::Container, None, None)?))
-            }
-            Some(_) | None => Ok(None),
+            Some(_) | None => self.within(host, |host| host.addresses(Ns::Container, None, None)),
         }
     }
 
@@ -116,13 +124,14 @@ impl RecordedNamespace {
     }
 
     fn life_by_path(&self, host: &mut dyn Host) -> Life {
-        let reason = match host.enter(&self.path) {
-            Ok(()) => match self.is_entered(host) {
-                Ok(true) => return Life::Alive,
-                Ok(false) => format!("{} leads to another namespace", self.path),
-                Err(error) => error.in_full(),
-            },
-            Err(error @ (NetnsError::Gone { .. } | NetnsError::Failed { .. })) => Error::from(error).in_full(),
+        let found = host.elsewhere(|host| {
+            host.enter(&self.path)?;
+            self.is_entered(host)
+        });
+        let reason = match found {
+            Ok(true) => return Life::Alive,
+            Ok(false) => format!("{} leads to another namespace", self.path),
+            Err(error) => error.in_full(),
         };
         match host.namespaces().path_by_process(&self.identity) {
             Ok(Some(_)) => Life::Alive,

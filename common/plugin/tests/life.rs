@@ -55,6 +55,19 @@ fn a_number_of_its_own_tells_all_and_without_it_only_the_path_tells_that_it_live
     }
 }
 
+/// Otherwise the plugin would work on in the namespace of another ADD, and undo its steps there.
+#[test]
+fn a_look_at_another_namespace_ends_in_the_one_before_also_if_it_fails() {
+    let (mut host, namespace) = recorded(|host| {
+        host.add("/run/netns/now");
+    });
+    let namespace = RecordedNamespace { number: None, ..namespace };
+    host.enter("/run/netns/now").expect("entered");
+    assert_eq!(namespace.life(None, &mut host), Life::Alive);
+    assert_eq!(namespace.addresses(&mut host).expect_err("unreadable").to_string(), "unreadable");
+    assert_eq!(host.entered, 1);
+}
+
 #[test]
 fn a_number_that_others_may_have_got_is_believed_for_a_link_that_was_there() {
     let (mut host, namespace) = recorded(|host| {

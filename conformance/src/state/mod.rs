@@ -28,8 +28,8 @@ pub struct State {
 /// The plugins' notes of handles of rules: which there are depends on what was listed last.
 const HANDLES: &str = "/run/cni/.cni-plugins-rs/handles";
 
-/// The time limit for the kernel, which deletes links after their namespace has ended: one namespace after the other, those of all tests.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit for the kernel, which deletes links after their namespace has ended.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long it is left alone between two looks.
 pub const PAUSE: Duration = Duration::from_millis(20);

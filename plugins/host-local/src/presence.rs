@@ -94,7 +94,7 @@ impl<'a> CurrentNamespace<'a> {
     /// other than veths have no other end on the host that would show this.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
         let Some(then) = &lease.home.namespace else { return Ok(None) };
-        let found = self.host.elsewhere(|host| earlier::find_by_process(then, &[lease.address], host))?;
+        let found = earlier::find_by_process(then, &[lease.address], self.host)?;
         Ok(found.map(|found| found.place))
     }
 

@@ -86,18 +86,8 @@ impl Sandbox {
         let leases = Path::new("/var/lib/cni/networks/net1");
         lines.extend(files(leases).filter(|name| name.parse::<std::net::IpAddr>().is_ok()));
         lines.extend(files(Path::new("/run/cni/tuning")));
-        lines.extend(said(&[
-            "find",
-            "/run",
-            "-path",
-            "*/.cni-plugins-rs/*",
-            "!",
-            "-type",
-            "d",
-            "!",
-            "-name",
-            "*.lock",
-        ]));
+        let records = "find /run -path */.cni-plugins-rs/* ! -type d ! -name *.lock";
+        lines.extend(said(&records.split(' ').collect::<Vec<_>>()));
         lines
     }
 }

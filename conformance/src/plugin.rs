@@ -202,9 +202,9 @@ impl Invocation {
         self
     }
 
-    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended, or D-Bus not
-    /// answered: on a busy machine where many network namespaces end at once, the kernel keeps changes of rules waiting for longer than
-    /// plugins do, also those of firewalld.
+    /// Runs the plugin on the sandbox's host, and up to twice again while it says that a program of iptables has not ended, or that D-Bus has
+    /// not answered: on a busy machine where many network namespaces end at once, the kernel keeps changes of rules, also those that firewalld
+    /// makes, waiting for longer than plugins do.
     ///
     /// # Panics
     /// When it cannot be started or misses its deadline.

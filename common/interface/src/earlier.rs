@@ -81,7 +81,8 @@ fn find_in(
     Ok(Some(AddressInUse { address, place: process.unwrap_or_else(unknown) }))
 }
 
-/// Finds one of the addresses in the namespace of this identity, if a process is in it. Afterwards the same one is entered as before.
+/// Finds one of the addresses in the namespace of this identity, if a process is in it. Afterwards the one that was entered
+/// before is entered again.
 pub fn find_by_process(
     identity: &str,
     addresses: &[IpAddr],

@@ -207,8 +207,8 @@ impl MarkedInterface {
         match namespace.life(None, host) {
             Life::Dead => true,
             Life::Alive => {
-                let link = namespace.within(host, |host| host.link_by_index(Ns::Container, self.index));
-                link.is_ok_and(|link| link == Some(None))
+                let found = namespace.within(host, |host| host.link_by_index(Ns::Container, self.index));
+                matches!(found, Ok(Some(None)))
             }
             Life::Unknown(_) => false,
         }

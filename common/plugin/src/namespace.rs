@@ -87,7 +87,7 @@ impl RecordedNamespace {
         Ok(host.namespaces().identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
     }
 
-    /// Does work in the namespace; `None` if its path does not lead there. Afterwards the same one is entered as before.
+    /// Does work in the namespace; `None` if it cannot be entered by its path. Afterwards the one that was entered before is entered again.
     pub fn within<T>(
         &self,
         host: &mut dyn Host,

@@ -55,17 +55,21 @@ fn a_number_of_its_own_tells_all_and_without_it_only_the_path_tells_that_it_live
     }
 }
 
-/// Otherwise the plugin would work on in the namespace of another ADD, and undo its steps there.
+/// Otherwise the plugin would go on in the namespace of another ADD, and undo its steps there.
 #[test]
 fn a_look_at_another_namespace_ends_in_the_one_before_also_if_it_fails() {
-    let (mut host, namespace) = recorded(|host| {
+    for (change, is_asked) in [((|_| {}) as fn(&mut StubHost), true), (closed, false), (followed, false)] {
+        let (mut host, namespace) = recorded(change);
+        let namespace = RecordedNamespace { number: None, ..namespace };
         host.add("/run/netns/now");
-    });
-    let namespace = RecordedNamespace { number: None, ..namespace };
-    host.enter("/run/netns/now").expect("entered");
-    assert_eq!(namespace.life(None, &mut host), Life::Alive);
-    assert_eq!(namespace.addresses(&mut host).expect_err("unreadable").to_string(), "unreadable");
-    assert_eq!(host.entered, 1);
+        host.enter("/run/netns/now").expect("entered");
+        let now = host.entered;
+        namespace.life(None, &mut host);
+        assert_eq!((host.entered, host.kept.len()), (now, 0));
+        // The listing fails.
+        assert_eq!(namespace.addresses(&mut host).is_err_and(|error| error.to_string() == "unreadable"), is_asked);
+        assert_eq!((host.entered, host.kept.len()), (now, 0));
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ pub(super) fn network(
     let prefix = bits.map_or_else(|| u8::try_from(value.len() * 8).ok(), |bits| prefix(bits))?;
     let mut bytes = value.to_vec();
     bytes.resize(usize::from(family.bits() / 8), 0);
-    let cidr = Cidr::new(ip(&bytes)?, prefix).filter(|cidr| cidr.family() == family && cidr.is_network())?;
+    let cidr = Cidr::new(ip(&bytes)?, prefix).filter(|cidr| cidr.is_network())?;
     (usize::try_from(*length).ok() == Some(value.len())).then_some((end, cidr))
 }
 

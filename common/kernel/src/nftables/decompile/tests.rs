@@ -14,6 +14,15 @@ fn a_condition_that_nothing_needs_has_no_type() {
     assert_eq!(decompile(TableFamily::Inet, &accept), Some(vec![Expression::Verdict(Verdict::Accept)]));
 }
 
+/// No packet passes it, and no rule of a plugin in that table is such a one.
+#[test]
+fn a_condition_on_the_other_family_of_a_table_has_no_type() {
+    let source = Expression::Address(PacketEnd::Source, Equality::Equal, "fd00::1/128".parse().expect("an address"));
+    let source = compile(TableFamily::Inet, &[source]).expect("no words");
+    let is_read = |table| decompile(table, &source).is_some();
+    assert_eq!([TableFamily::Inet, TableFamily::Ip6, TableFamily::Ip].map(is_read), [true, true, false]);
+}
+
 #[test]
 fn the_beginning_of_a_name_is_not_a_name() {
     let any_eth = [Instruction::Meta(Meta::InName), Instruction::Compare(Equality::Equal, b"eth".to_vec())];

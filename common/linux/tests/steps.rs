@@ -81,12 +81,20 @@ fn a_route_that_the_kernel_does_not_take_is_not_reported_as_left_and_one_that_wa
     let route = NewRoute::to("10.96.0.1/12".parse().expect("CIDR"));
     let default = FullRoute::default_by([10, 1, 2, 1].into(), d0(host.as_mut()).index, 254);
     let full = FullRoute { dst: route.dst, gateway: None, ..default };
-    for step in
-        [Step::AddRoute { ns: Ns::Host, name: name("d0"), route }, Step::AddFullRoute { ns: Ns::Host, route: full }]
-    {
+    for step in [
+        Step::AddRoute { ns: Ns::Host, name: name("d0"), route },
+        Step::AddFullRoute { ns: Ns::Host, route: full.clone() },
+    ] {
         let details = host.apply(&step).expect_err("refused").details();
         assert!(details.starts_with("invalid argument") && !details.contains("; and"), "{details}");
     }
+    // When it removes a route of IPv6, the kernel does not compare the source address, for which it has refused the other.
+    let earlier = FullRoute { dst: "fd00:9::/64".parse().expect("CIDR"), gateway: None, ..full };
+    let refused = FullRoute { source: Some([0xfd00, 9, 0, 0, 0, 0, 0, 1].into()), ..earlier.clone() };
+    let [earlier, refused] = [earlier, refused].map(|route| Step::AddFullRoute { ns: Ns::Host, route });
+    host.apply(&earlier).expect("added").expect("undo");
+    host.apply(&refused).expect_err("no link has the address");
+    assert_eq!(host.apply(&earlier).expect("it is still there"), None);
     let route = NewRoute { table: Some(100), ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR")) };
     let add = Step::AddRoute { ns: Ns::Host, name: name("d0"), route };
     host.apply(&add).expect("added");

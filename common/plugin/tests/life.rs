@@ -5,7 +5,7 @@ use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::netns::NamespaceNumber;
 use cni_plugin::abandoned;
-use cni_plugin::attachment_record::{AttachmentRecord, remove_invalid};
+use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, remove_invalid};
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
 
@@ -88,6 +88,27 @@ fn a_number_that_others_may_have_got_is_believed_for_a_link_that_was_there() {
     }
     ended(&mut host);
     assert_eq!(namespace.life(Some(&own), &mut host), Life::Dead);
+}
+
+/// At a DEL that is repeated the attachment has no record any more: then those of other containers tell.
+#[test]
+fn a_namespace_is_anothers_by_the_own_record_and_without_it_by_that_of_another_container() {
+    for (container, ifname, path, is_anothers) in [
+        ("c1", "eth0", NETNS, false),
+        ("c1", "eth0", "/run/netns/there", true),
+        ("c1", "eth1", NETNS, false),
+        ("c2", "eth0", NETNS, true),
+        ("c2", "eth0", "/run/netns/there", false),
+    ] {
+        let mut host = StubHost::new();
+        host.add("/run/netns/there");
+        host.enter(path).expect("entered");
+        let namespace = RecordedNamespace::of_entered(path, &mut host).expect("asked").expect("identified");
+        host.apply(&record(at(container, ifname), "bridge", &namespace, None).write()).expect("written");
+        host.enter(NETNS).expect("entered");
+        let found = is_entered_by_another(&at("c1", "eth0"), &mut host).expect("asked");
+        assert_eq!(found, is_anothers, "{container} {ifname} {path}");
+    }
 }
 
 fn record(at: Attachment, maker: &str, namespace: &RecordedNamespace, link: Option<&Link>) -> AttachmentRecord {

@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni_conformance::cases::for_each;
-use cni_conformance::{CniTool, Outcome, Sandbox, script};
+use cni_conformance::{CniTool, Invocation, Outcome, Sandbox, Verb, script};
 use serde_json::{Value, json};
 
 use crate::admin::{FOUND, PublishedContainer, cache, document, host, lose, state, tool};
@@ -114,6 +114,27 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
             assert_eq!(fs::read_dir(Path::new(path).join("results")).expect("the cache").count(), 0);
         },
     );
+}
+
+/// libcni writes its files in place, so half of one may be there when it is read. Here the pause before the second look is longer.
+#[test]
+fn a_file_that_is_being_written_is_read_again_by_repair_and_is_named_if_it_stays_so() {
+    let sandbox = host();
+    PublishedContainer::add(&sandbox, "first", 8080);
+    let file = cache().pop().expect("an entry");
+    let file = file.to_str().expect("text");
+    let line = format!(
+        "cp -p {file} /run/whole; head -c 99 /run/whole >{file}; (sleep 0.5; cat /run/whole >{file}) & exec \"$@\""
+    );
+    let pause = "inject=nanosleep,clock_nanosleep:delay_enter=2000000";
+    let slowly = ["/usr/bin/strace", "-qq", "-o", "/run/trace", "-e", "signal=none", "-e", pause, "--"];
+    let repair = Invocation::new(&sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(&["repair"]);
+    let done = repair.launched_by(&[&["/bin/sh", "-c", &line, "sh"], &slowly[..]].concat()).run();
+    assert_says(&done, 0, &[" eth0: nothing missing\n"]);
+    // Nobody knows whether its container lives.
+    fs::write(file, "{").expect("write the entry");
+    let done = tool(&sandbox, &["gc"]);
+    assert!(done.code() == Some(1) && done.stderr().contains("incomplete, or not JSON"), "{done}");
 }
 
 /// A network whose leases are where only its configuration says, or in the default folder.

@@ -1,9 +1,13 @@
 //! `gc`: what belongs to no living namespace goes, and nothing else.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use cni_conformance::{Nomad, script};
+use cni_conformance::wait::wait_until;
+use cni_conformance::{Attachment, Invocation, Nomad, Runtime, Verb, script};
 use serde_json::json;
 
 use crate::admin::{LEASES, PublishedContainer, host, lose, state, tool};
@@ -37,6 +41,42 @@ fn of_many_that_are_gone_everything_goes_but_what_somebody_else_has_by_now() {
     assert!(rules("172.26.64.4") > 0);
     heir.tool.del(&heir.container).expect_success();
     assert_eq!(before, state(&sandbox));
+}
+
+/// The rules of several containers go at once, but not those for an address on which a plugin works: whose it is must not change meanwhile.
+#[test]
+fn rules_for_an_address_on_which_a_plugin_works_go_when_it_has_ended() {
+    let sandbox = host();
+    for (name, port) in [("one", 8081), ("two", 8082)] {
+        PublishedContainer::add(&sandbox, name, port);
+        lose(&sandbox, name);
+    }
+    let has = |address: &str| sandbox.sh("iptables -S CNI-FORWARD").contains(address);
+    // The plugin has done all, and writes its result to a pipe that is full.
+    sandbox.sh("mkfifo /run/full");
+    let mut pipe = File::options().read(true).write(true).open("/run/full").expect("open the pipe");
+    pipe.write_all(&[0; 65536]).expect("fill the pipe");
+    let busy = sandbox.container("busy");
+    let result = json!({"cniVersion": "1.0.0", "ips": [{"address": "172.26.64.2/20"}, {"address": "172.26.64.9/20"}]});
+    let add = Runtime::new(&sandbox, Nomad::version("1.0.0").conflist())
+        .invocation(Verb::Add, "firewall", &Attachment::new("busy", &busy), Some(&result))
+        .launched_by(&["/bin/sh", "-c", "exec \"$0\" >/run/full"]);
+    let gc = Invocation::new(&sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND");
+    let gc = gc.arguments(&["gc", "--remove"]);
+    thread::scope(|scope| {
+        let adding = scope.spawn(|| add.run());
+        wait_until("the plugin has made its rules", || has("172.26.64.9/32"));
+        let (removing, started) = (scope.spawn(|| gc.run()), Instant::now());
+        wait_until("gc has removed the rules of the other address", || !has("172.26.64.3/32"));
+        let (is_there, took) = (has("172.26.64.2/32"), started.elapsed());
+        pipe.read_exact(&mut [0; 65536]).expect("empty the pipe");
+        for plugin in [adding, removing] {
+            plugin.join().expect("it ends").expect_success();
+        }
+        assert!(is_there, "gc has not waited for the plugin");
+        assert!(took < Duration::from_secs(9), "gc has waited with the others locked: {took:?}");
+    });
+    assert!(!has("172.26.64.2/32"));
 }
 
 /// A list may have plugins of others, which want to know of the end as well.

@@ -12,6 +12,7 @@ mod processes;
 mod programs;
 mod property;
 mod protocol;
+mod read_only;
 mod tampering;
 mod trust;
 mod vm;

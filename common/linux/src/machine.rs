@@ -241,7 +241,7 @@ impl LinuxHost {
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }
-        let asked = self.asked.take().filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
+        let asked = self.asked.take_if(|(asked, _)| asked == path).map(|(_, netns)| netns);
         let side = match asked {
             Some(AskedNetns::Seen) => ContainerSide::AtPath,
             Some(AskedNetns::Open(netns)) => ContainerSide::Open(Box::new(self.open_side(netns, path)?)),
@@ -288,9 +288,14 @@ impl LinuxHost {
         self.container = self.kept.pop().flatten();
     }
 
-    /// Whether a path leads to the host's own namespace.
+    /// Whether a path leads to the host's own namespace. Of one that is entered by this path that itself is compared.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
         let own = self.host.netns().map_err(HostError::OwnNetns)?;
+        if let Some((entered, ContainerSide::Open(side))) = &mut self.container
+            && entered == path
+        {
+            return side.netns().and_then(|netns| own.is_same(netns)).map_err(HostError::OwnNetns);
+        }
         // By its number alone a namespace of another kind looks the same.
         if self.use_of_host == UseOfHost::Looks && (path.ends_with("/ns/net") || path.contains("/netns/")) {
             let is_own = own.is_at(Path::new(path)).map_err(HostError::OwnNetns)?;

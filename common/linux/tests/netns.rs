@@ -64,5 +64,5 @@ fn the_namespace_that_was_compared_is_the_one_that_is_entered() {
     host.enter(path).expect("entered");
     let addresses = host.addresses(Ns::Container, None, None).expect("a list");
     assert_eq!(addresses.iter().map(|address| address.cidr.to_string()).collect::<Vec<_>>(), ["192.0.2.9/32"]);
-    assert!(host.is_own_netns(path).expect("an answer"), "it is asked anew");
+    assert!(!host.is_own_netns(path).expect("an answer"), "it is about the entered one");
 }

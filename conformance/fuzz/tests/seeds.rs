@@ -1,9 +1,15 @@
-//! Every target with its seeds.
+//! Every target with its seeds, and with some thousand inputs that are made of them, the same ones each time.
 
 use std::fs;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use cni_fuzz::TARGETS;
+use cni_conformance::numbers::Numbers;
+use cni_fuzz::{FuzzTarget, TARGETS};
+
+/// So many for each target.
+const INPUTS: usize = 3000;
 
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("list {}: {error}", folder.display()));
@@ -25,8 +31,7 @@ fn every_property_holds_for_every_seed() {
         assert!(!seeds.is_empty(), "{} has seeds", target.name);
         for seed in seeds {
             let input = fs::read(&seed).expect("read");
-            let held =
-                std::panic::catch_unwind(|| (target.run)(&input)).unwrap_or_else(|_| panic!("{}", seed.display()));
+            let held = catch_unwind(|| (target.run)(&input)).unwrap_or_else(|_| panic!("{}", seed.display()));
             let is_refused = seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("refused-"));
             if held.is_none() != is_refused {
                 misnamed.push(seed);
@@ -41,6 +46,49 @@ fn every_property_holds_for_every_seed() {
 fn every_property_holds_for_the_rows_of_the_plugins() {
     let run = cni_fuzz::target("config").expect("the target of configurations").run;
     for (name, seed) in cni_fuzz::rows::seeds() {
-        std::panic::catch_unwind(|| run(seed.as_bytes())).unwrap_or_else(|_| panic!("{name}: {seed}"));
+        catch_unwind(|| run(seed.as_bytes())).unwrap_or_else(|_| panic!("{name}: {seed}"));
     }
+}
+
+/// libFuzzer finds more, led by the branches that an input takes; this needs no build of its own.
+#[test]
+fn every_property_holds_for_inputs_made_of_the_seeds() {
+    let dictionary = fs::read_to_string(seeds().with_file_name("words.dict")).expect("read the words");
+    let words: Vec<&str> = dictionary.lines().filter_map(|line| line.strip_prefix('"')?.strip_suffix('"')).collect();
+    thread::scope(|scope| {
+        for targets in TARGETS.chunks(TARGETS.len().div_ceil(2)) {
+            scope.spawn(|| targets.iter().for_each(|target| try_inputs(target, &words)));
+        }
+    });
+}
+
+fn try_inputs(target: &FuzzTarget, words: &[&str]) {
+    let seeds: Vec<Vec<u8>> =
+        listed(&seeds().join(target.name)).iter().map(|seed| fs::read(seed).expect("read")).collect();
+    let mut numbers = Numbers::of(1);
+    for _ in 0..INPUTS {
+        let mut input = seeds[numbers.below(seeds.len())].clone();
+        for _ in 0..=numbers.below(4) {
+            change(&mut input, words, &seeds, &mut numbers);
+        }
+        let done = catch_unwind(|| (target.run)(&input));
+        assert!(done.is_ok(), "{}: {}", target.name, input.escape_ascii());
+    }
+}
+
+/// Puts other bytes into the place of some of an input: none, a byte, a word, or a part of a seed.
+fn change(input: &mut Vec<u8>, words: &[&str], seeds: &[Vec<u8>], numbers: &mut Numbers) {
+    let mut part = |length: usize| {
+        let from = numbers.below(length + 1);
+        from..from + numbers.below((length - from).min(20) + 1)
+    };
+    let seed = &seeds[part(seeds.len() - 1).start];
+    let (place, taken) = (part(input.len()), part(seed.len()));
+    let new = match numbers.below(4) {
+        0 => Vec::new(),
+        1 => vec![u8::try_from(numbers.below(256)).unwrap_or_default()],
+        2 => words[numbers.below(words.len())].as_bytes().to_vec(),
+        _ => seed[taken].to_vec(),
+    };
+    input.splice(place, new);
 }

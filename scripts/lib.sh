@@ -23,17 +23,17 @@ die() {
 
 need_root() { [ "$(id -u)" -eq 0 ] || die "$1 needs root: it makes network namespaces, links and packet filter rules"; }
 
-# need_package PACKAGE: installs a Debian package.
+# need_package PACKAGE...: installs Debian packages.
 need_package() {
-    command -v apt-get >/dev/null 2>&1 || die "the Debian package $1 is missing, and there is no apt-get to install it"
-    [ "$(id -u)" -eq 0 ] || die "the Debian package $1 is missing, and only root can install it"
+    command -v apt-get >/dev/null 2>&1 || die "the Debian package $* is missing, and there is no apt-get to install it"
+    [ "$(id -u)" -eq 0 ] || die "the Debian package $* is missing, and only root can install it"
     if [ -z "${APT_UPDATED:-}" ]; then
         say "reading the package lists (apt-get update)"
         apt-get update -qq >&2
         APT_UPDATED=1
     fi
-    say "installing $1"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 "$1" >/dev/null
+    say "installing $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 "$@" >/dev/null
     hash -r
 }
 

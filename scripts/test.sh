@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
-# kernel in private namespaces, black-box tests of the static binary, a minute of the soak test, real runtimes, and some
-# thousand inputs of each fuzz target; needs root, and installs what is missing.
+# kernel in private namespaces, black-box tests of the static binary, some thousand inputs of each fuzz target, a minute of
+# the soak test, and real runtimes; needs root, and installs what is missing.
 # Quick: what needs no root; a minute or two, once built.
 #
 #   scripts/test.sh               all of it
@@ -109,7 +109,6 @@ quick() {
 # What the builds need: nothing of it may change while they run.
 install_compilers() {
     need_rust
-    need c++ g++
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
     # Here, since nothing may be installed beside the tests. build_static says what it does without this library.
@@ -118,29 +117,33 @@ install_compilers() {
 
 install_tools() {
     say "what the tests need"
-    local pair
-    for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
-        shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
-        zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base \
-        rpm:rpm pacman:pacman-package-manager zstd:zstd systemd-analyze:systemd; do
-        need "${pair%%:*}" "${pair##*:}"
-    done
+    local pair programs packages=()
+    programs=(iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace
+        shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils
+        zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base
+        rpm:rpm pacman:pacman-package-manager zstd:zstd systemd-analyze:systemd
+        qemu-system-x86_64:qemu-system-x86)
     # A kernel with VLAN filtering on bridges, if this one has none.
-    [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
-    # Virtual machines, with a kernel that is not installed.
-    need qemu-system-x86_64 qemu-system-x86
-    { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1 || need_package busybox-static
+    [ "$(uname -m)" != x86_64 ] || programs+=(linux.uml:user-mode-linux)
+    for pair in "${programs[@]}"; do
+        command -v "${pair%%:*}" >/dev/null 2>&1 || packages+=("${pair##*:}")
+    done
+    { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1 || packages+=(busybox-static)
+    # It is in /usr/sbin, and its package would start a service that waits for a configuration.
+    [ -x /usr/sbin/dhcpd ] || packages+=(isc-dhcp-server)
+    [ -e /etc/services ] || packages+=(netbase)
+    [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || packages+=(containernetworking-plugins)
+    # With what reads the manifests in the pages.
+    for pair in jsonschema:jsonschema yaml:yaml hcl:pyhcl; do
+        /usr/bin/python3 -c "import ${pair%%:*}" 2>/dev/null || packages+=("python3-${pair##*:}")
+    done
+    # Together: each call of apt-get takes seconds of its own.
+    [ ${#packages[@]} -eq 0 ] || need_package "${packages[@]}"
+    for pair in "${programs[@]}"; do need "${pair%%:*}" "${pair##*:}"; done
+    # A kernel for virtual machines that is not installed.
     "$TOP/scripts/guest-kernel.sh"
     need_firewalld
-    # It is in /usr/sbin, and its package would start a service that waits for a configuration.
-    [ -x /usr/sbin/dhcpd ] || need_package isc-dhcp-server
     need_promtool
-    python3 -c "import jsonschema" 2>/dev/null || need_package python3-jsonschema
-    [ -e /etc/services ] || need_package netbase
-    [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
-    # To read the manifests in the pages.
-    /usr/bin/python3 -c 'import yaml' 2>/dev/null || need_package python3-yaml
-    /usr/bin/python3 -c 'import hcl' 2>/dev/null || need_package python3-pyhcl
     need_cnitool
     need_nfpm
     need_actionlint
@@ -250,8 +253,6 @@ whole() {
     export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
     # So many faults are tried for each case.
     export CNI_CASE_FAULTS=${CNI_CASE_FAULTS:-10}
-    # Some thousand inputs take less time than an optimised build.
-    export CARGO_PROFILE_FUZZ_OPT_LEVEL=0
     mkdir -p "$TARGET"
     say "compilers"
     install_compilers
@@ -263,19 +264,16 @@ whole() {
     check_scripts
     say "unit tests, kernel tests, conformance: the build (in the background)"
     await tests
-    beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
     say "the binary (built in the background)"
     await binary
     local binary bin_dir=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"
     CNI_BIN_DIR=$bin_dir run_tests
-    await fuzz
-    say "a minute of the soak test, some thousand inputs of each fuzz target, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
-    # The soak test and the runtimes wait for most of their time; the fuzz targets use what is left of the processors.
+    say "a minute of the soak test, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
+    # They wait for most of their time.
     beside soak "$TOP/scripts/soak.sh" 1 "$bin_dir"
     beside runtimes show_runtimes "$bin_dir"
-    nice -n 19 "$TOP/scripts/fuzz.sh" 0
     say "lints and documentation (in the background)"
     await sources
     run_examples

@@ -190,7 +190,7 @@ impl Standing {
         runtime.add(&mut first);
         runtime.del(&first);
         container.remove();
-        sandbox.exec(&["sh", "-c", "find /run /var/lib/cni -name 'last_reserved_ip.*' -delete"]);
+        sandbox.exec(&["find", "/run", "/var/lib/cni", "-name", "last_reserved_ip.*", "-delete"]);
         let (mut since, mut last) = (Instant::now(), Vec::new());
         loop {
             let left = differences(&before, &lines(sandbox, self.view));

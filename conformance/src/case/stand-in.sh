@@ -1,9 +1,10 @@
 # Plays the plugins that a plugin under test needs beside itself: cni-conformance-ipam an IPAM plugin, cni-conformance-link the plugins
 # before a chained one, which connect the container to the bridge br9. Each writes down its calls; `fail.VERB` is the error of VERB.
 folder=/run/conformance/stand-in
-mkdir -p $folder/calls $folder/given
+{ [ -d $folder/calls ] && [ -d $folder/given ]; } || mkdir -p $folder/calls $folder/given
+# It is called many thousand times, so it starts few programs.
 at=100
-while ! mkdir $folder/calls/$at 2>/dev/null; do at=$((at + 1)); done
+while [ -e $folder/calls/$at ] || ! mkdir $folder/calls/$at 2>/dev/null; do at=$((at + 1)); done
 env >$folder/calls/$at/env
 config=$(cat)
 printf '%s\n' "$config" >$folder/calls/$at/stdin
@@ -16,7 +17,9 @@ if [ -e $folder/fail.$CNI_COMMAND ]; then
     cat $folder/fail.$CNI_COMMAND
     exit 1
 fi
-version=$(printf '%s' "$config" | sed 's/.*"cniVersion": *"\([^"]*\)".*/\1/')
+version=${config##*\"cniVersion\":}
+version=${version#*\"}
+version=${version%%\"*}
 family=
 if [ "$version" = 0.4.0 ]; then family='"version": "4", '; fi
 own=$CNI_CONTAINERID.$CNI_IFNAME
@@ -24,8 +27,13 @@ own=$CNI_CONTAINERID.$CNI_IFNAME
 # The next address that nobody has.
 take() {
     number=5
-    while ! mkdir $folder/given/$number 2>/dev/null; do number=$((number + 1)); done
+    while [ -e $folder/given/$number ] || ! mkdir $folder/given/$number 2>/dev/null; do number=$((number + 1)); done
     echo "$own" >$folder/given/$number/owner
+}
+
+answer() {
+    echo "$1" >"$folder/answer.$own"
+    echo "$1"
 }
 
 case "${0##*/} $CNI_COMMAND" in
@@ -34,8 +42,8 @@ case "${0##*/} $CNI_COMMAND" in
     # Two default routes by one router would be one too many.
     routes='"routes": [{"dst": "0.0.0.0/0"}], '
     if [ "$CNI_IFNAME" != eth0 ]; then routes=; fi
-    echo "{\"cniVersion\": \"$version\", \"ips\": [{$family\"address\": \"10.88.0.$number/24\", \"gateway\": \"10.88.0.1\"}]," \
-        "$routes\"dns\": {\"nameservers\": [\"10.88.0.53\"], \"search\": [\"example.org\"]}}" | tee "$folder/answer.$own"
+    answer "{\"cniVersion\": \"$version\", \"ips\": [{$family\"address\": \"10.88.0.$number/24\", \"gateway\": \"10.88.0.1\"}], \
+$routes\"dns\": {\"nameservers\": [\"10.88.0.53\"], \"search\": [\"example.org\"]}}"
     ;;
 "cni-conformance-link ADD")
     # A plugin that is called again comes after the same ones.
@@ -51,17 +59,19 @@ link set veth9$number master br9 up" | ip -batch - || exit 1
     echo "link set $CNI_IFNAME up
 address add 10.88.0.$number/24 dev $CNI_IFNAME
 route add default via 10.88.0.1" | nsenter --net="$CNI_NETNS" ip -batch - || exit 1
-    echo "{\"cniVersion\": \"$version\", \"interfaces\": [{\"name\": \"br9\", \"mac\": \"02:00:00:00:00:01\"}," \
-        "{\"name\": \"veth9$number\", \"mac\": \"02:00:00:00:02:$octet\"}," \
-        "{\"name\": \"$CNI_IFNAME\", \"mac\": \"02:00:00:00:01:$octet\", \"sandbox\": \"$CNI_NETNS\"}]," \
-        "\"ips\": [{$family\"interface\": 2, \"address\": \"10.88.0.$number/24\", \"gateway\": \"10.88.0.1\"}]," \
-        "\"routes\": [{\"dst\": \"0.0.0.0/0\", \"gw\": \"10.88.0.1\"}]," \
-        "\"dns\": {\"nameservers\": [\"10.88.0.53\"]}}" | tee "$folder/answer.$own"
+    answer "{\"cniVersion\": \"$version\", \"interfaces\": [{\"name\": \"br9\", \"mac\": \"02:00:00:00:00:01\"}, \
+{\"name\": \"veth9$number\", \"mac\": \"02:00:00:00:02:$octet\"}, \
+{\"name\": \"$CNI_IFNAME\", \"mac\": \"02:00:00:00:01:$octet\", \"sandbox\": \"$CNI_NETNS\"}], \
+\"ips\": [{$family\"interface\": 2, \"address\": \"10.88.0.$number/24\", \"gateway\": \"10.88.0.1\"}], \
+\"routes\": [{\"dst\": \"0.0.0.0/0\", \"gw\": \"10.88.0.1\"}], \
+\"dns\": {\"nameservers\": [\"10.88.0.53\"]}}"
     ;;
 *" DEL")
-    rm -f "$folder/answer.$own"
+    [ ! -e "$folder/answer.$own" ] || rm -f "$folder/answer.$own"
     for given in $folder/given/*; do
-        if [ "$(cat "$given/owner" 2>/dev/null)" = "$own" ]; then
+        owner=
+        [ ! -e "$given/owner" ] || read -r owner <"$given/owner"
+        if [ "$owner" = "$own" ]; then
             if [ "${0##*/}" = cni-conformance-link ]; then ip link del veth9${given##*/} 2>/dev/null; fi
             rm -r "$given"
         fi

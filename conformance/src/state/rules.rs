@@ -64,9 +64,11 @@ pub(super) fn read(sandbox: &Sandbox) -> Sections {
 fn of_iptables(sandbox: &Sandbox, is_there: impl Fn(&str, &str) -> bool) -> Sections {
     let mut sections = BTreeMap::new();
     for (program, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
+        let is_saved = TABLES.iter().any(|(table, _)| is_there(family, table));
+        let saved = if is_saved { sandbox.sh(&format!("{program}-save")) } else { String::new() };
         for (table, policies) in TABLES {
-            let rules = if is_there(family, table) { iptables(sandbox, program, table) } else { policies.to_owned() };
-            sections.insert(format!("{program} {table}"), rules.lines().map(str::to_owned).collect());
+            let missing = || policies.lines().map(str::to_owned).collect();
+            sections.insert(format!("{program} {table}"), of_table(&saved, table).unwrap_or_else(missing));
         }
     }
     sections
@@ -97,8 +99,16 @@ fn has_table(ruleset: &str, family: &str, table: &str) -> bool {
     ruleset.lines().any(|line| line == format!("table {family} {table} {{"))
 }
 
-fn iptables(sandbox: &Sandbox, program: &str, table: &str) -> String {
-    sandbox.sh(&format!("{program} --wait -t {table} -S"))
+/// What `iptables-save` prints of a table, in the words of `iptables -S`.
+fn of_table(saved: &str, table: &str) -> Option<Vec<String>> {
+    let start = format!("*{table}\n");
+    let (lines, _) = saved.split_once(&start)?.1.split_once("COMMIT\n")?;
+    let said = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+        [name, "-", _] => name.replacen(':', "-N ", 1),
+        [name, policy, _] if name.starts_with(':') => format!("{} {policy}", name.replacen(':', "-P ", 1)),
+        _ => line.to_owned(),
+    };
+    Some(lines.lines().map(said).collect())
 }
 
 /// Leaves out the tables that belong to iptables.
@@ -139,7 +149,8 @@ mod tests {
             };
             for program in ["iptables", "ip6tables"] {
                 for (table, policies) in TABLES {
-                    assert_eq!(iptables(&sandbox, program, table), policies, "{program} {table}");
+                    let listed = sandbox.sh(&format!("{program} --wait -t {table} -S"));
+                    assert_eq!(listed, policies, "{program} {table}");
                 }
             }
             assert_eq!((has_rules("ip"), has_rules("ip6")), ([false; 2], [false; 2]));

@@ -9,6 +9,7 @@
 #   --reference       calls the reference's plugins too in every second minute: Debian's, or those of CNI_REFERENCE_DIR
 #   --seed N          repeats the steps of an earlier run, which printed this seed
 #   --without JOB     leaves out gc, repair, or user (which holds the networks' addresses in another namespace)
+#   SOAK=PROGRAM      does not build the program
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -37,16 +38,18 @@ soak() {
         binary=$(build_static)
         install_plugins "$binary" "$work/bin"
     fi
-    say "building the soak test (a minute or two; seconds when nothing has changed)"
-    (cd "$TOP" && cargo build --quiet --locked --workspace --bin soak)
+    if [ -z "${SOAK:-}" ]; then
+        say "building the soak test (a minute or two; seconds when nothing has changed)"
+        (cd "$TOP" && cargo build --quiet --locked --workspace --bin soak)
+    fi
     # The checks of a busy minute take about another.
-    timeout --kill-after=10 $((minutes * 240 + 300)) "$TARGET/debug/soak" "$minutes" "$work/bin" "$@"
+    timeout --kill-after=10 $((minutes * 240 + 300)) "${SOAK:-$TARGET/debug/soak}" "$minutes" "$work/bin" "$@"
 }
 
 minutes=1 bin_dir='' options=()
 while [ $# -gt 0 ]; do
     case "$1" in
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 0 ;;
     --reference) options+=("$1") ;;
     --seed | --without) options+=("$1" "${2:?$1 needs a value}") && shift ;;
     -*) die "unknown argument: $1" ;;

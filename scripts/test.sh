@@ -189,12 +189,12 @@ await() {
     return "$(cat "$TARGET/$1.status" || echo 1)"
 }
 
-# run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other, each in the folder of its crate, with so
+# run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other by their names, each in the folder of its crate, with so
 # many tests at once for each core. cargo would wait for the lints.
 run_programs() {
     local threads=$(($1 * $(nproc))) programs folder program result=0
-    programs=$(jq -r "select(.reason == \"compiler-artifact\" and .profile.test and .executable) | select($2) | [.manifest_path, .executable] | @tsv" \
-        "$TARGET/tests.json") || return
+    programs=$(jq -rs "map(select(.reason == \"compiler-artifact\" and .profile.test and .executable) | select($2)) | sort_by(.target.name)[] |
+        [.manifest_path, .executable] | @tsv" "$TARGET/tests.json") || return
     [ -n "$programs" ] || { say "no test program passes $2" && return 1; }
     while IFS=$'\t' read -r folder program; do
         folder=${folder%/Cargo.toml}
@@ -214,37 +214,51 @@ crates_with_examples() {
     done
 }
 
-# Builds all tests of the workspace, and writes down which program is which.
+# Builds all tests of the workspace, and writes down which program is which. The binary comes first: its last part keeps one processor
+# busy alone.
 build_tests() {
+    renice -n 10 $BASHPID >/dev/null
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
+    cargo build --quiet --workspace --locked --bin soak
 }
 
-# Checks the sources with the processor time that the tests leave.
+# Checks the sources, and the examples in the documentation of crates, with the processor time that the tests leave.
 check_sources_beside() {
+    local examples
     renice -n 19 $BASHPID >/dev/null
     check_sources
+    mapfile -t examples < <(crates_with_examples)
+    cargo test "${examples[@]}" --locked --no-fail-fast --doc
 }
 
-# Runs all tests of the workspace, which build_tests has built. They wait for the kernel most of their time, so several programs run at once.
+# run_tests PLUGINS: runs all tests of the workspace, which build_tests has built, a minute of the soak test, and runtimes. They wait for the
+# kernel most of their time, so several programs run at once. MISSING says so if a runtime is missing.
+MISSING=''
 run_tests() {
-    local result=0 long='.target.name == "cases" or .target.name == "plugins"' kernel='.target.name == "other_kernel"'
+    local result=0 status=0 long='.target.name == "cases" or .target.name == "plugins"' kernel='.target.name == "other_kernel"'
     say "cases and tests of single plugins, and beside them all others"
     beside other_kernel run_programs 2 "$kernel"
     beside long run_programs 4 "$long"
     beside sources check_sources_beside
     run_programs 2 "$long or $kernel | not" || result=1
+    say "a minute of the soak test, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
+    # Cargo would wait for the lints.
+    SOAK=$TARGET/debug/soak beside soak "$TOP/scripts/soak.sh" 1 "$1"
+    show_runtimes "$1" || status=$?
+    case $status in
+    0) ;;
+    3) MISSING=", but not all runtimes could be had: see NOT RUN above" ;;
+    *) result=1 ;;
+    esac
+    say "the soak test (in the background)"
+    await soak || result=1
     say "cases and tests of single plugins (in the background)"
     await long || result=1
     say "tests on another kernel (in the background)"
     await other_kernel || result=1
+    say "lints and documentation (in the background)"
+    await sources || result=1
     return $result
-}
-
-# The examples in the documentation of crates.
-run_examples() {
-    local examples
-    mapfile -t examples < <(crates_with_examples)
-    nice -n 19 cargo test "${examples[@]}" --locked --no-fail-fast --doc
 }
 
 whole() {
@@ -262,27 +276,15 @@ whole() {
     install_tools
     check_format
     check_scripts
-    say "unit tests, kernel tests, conformance: the build (in the background)"
-    await tests
     say "the binary (built in the background)"
     await binary
     local binary bin_dir=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"
-    CNI_BIN_DIR=$bin_dir run_tests
-    say "a minute of the soak test, and real runtimes (nerdctl, Nomad, Consul and Firecracker where installed)"
-    # They wait for most of their time.
-    beside soak "$TOP/scripts/soak.sh" 1 "$bin_dir"
-    beside runtimes show_runtimes "$bin_dir"
-    say "lints and documentation (in the background)"
-    await sources
-    run_examples
-    local missing='' status=0
-    await soak
-    await runtimes || status=$?
-    [ "$status" -eq 0 ] || [ "$status" -eq 3 ] || return "$status"
-    [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"
-    say "all passed$missing"
+    say "unit tests, kernel tests, conformance: the build (in the background)"
+    await tests
+    CNI_BIN_DIR=$bin_dir run_tests "$bin_dir"
+    say "all passed$MISSING"
 }
 
 cd "$TOP"

@@ -46,6 +46,8 @@ pub enum Loss {
     Name,
     /// The network has another name, and the runtime has no result.
     NameAndResult,
+    /// The network has another name, and the namespace is to end.
+    NameAndNetns,
 }
 
 impl Loss {
@@ -69,7 +71,7 @@ impl Loss {
     pub const OF_PORTS: [Self; 4] = [Self::Ports, Self::PortsAndResult, Self::AllButNames, Self::AllButNamesAndNetns];
 
     /// Further losses, of what the runtime knows of the list.
-    pub const OF_LISTS: [Self; 2] = [Self::Name, Self::NameAndResult];
+    pub const OF_LISTS: [Self; 3] = [Self::Name, Self::NameAndResult, Self::NameAndNetns];
 
     /// Tells whether the container's namespace ends by it.
     pub fn ends_the_namespace(self) -> bool {
@@ -108,7 +110,8 @@ impl Loss {
             | Self::Interface
             | Self::Addresses
             | Self::OthersNetns
-            | Self::Name => request,
+            | Self::Name
+            | Self::NameAndNetns => request,
         }
     }
 }

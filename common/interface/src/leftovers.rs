@@ -420,3 +420,33 @@ fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn H
     links.retain(|link| link.alias.as_ref().is_some_and(|alias| alias::is_stale(alias, network, &kept)));
     Ok(links)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::has_reference_name;
+    use cni_model::link::Link;
+
+    #[test]
+    fn veths_of_other_projects_have_other_names_than_those_of_the_reference() {
+        let has_name = |name: &str| has_reference_name(&Link { name: name.to_owned(), ..Link::default() });
+        assert!(has_name("veth0a1b2c3d"));
+        // Calico, Amazon's, Cilium, Azure's, Weave, OVN-Kubernetes, Docker, Antrea, Kuryr, Terway, and others.
+        for name in [
+            "cali0123456789a",
+            "eni0123456789a",
+            "lxc0123456789ab",
+            "azv0123456789a",
+            "vethwepl1234567",
+            "0123456789abcde",
+            "veth1234567",
+            "coredns--1a2b3c",
+            "tap01234567-89",
+            "veth0123456789a",
+            "vethXYZ12345",
+            "vethABCDEF01",
+            "veth+1234567",
+        ] {
+            assert!(!has_name(name), "{name}");
+        }
+    }
+}

@@ -441,20 +441,25 @@ fn assert_same(before: &[String], after: &[String]) {
 /// DEL, called twice, removes what ADD made, whatever the container or the runtime has lost meanwhile ([`Loss`]), and leaves what others
 /// have.
 fn losses(world: &mut World<'_>, options: &[&str]) {
+    let (accepted, options): (Vec<&str>, Vec<&str>) = options.iter().partition(|option| **option == "accepted");
     let of_ports: &[Loss] =
         if options.iter().any(|option| option.starts_with("ports=")) { &Loss::OF_PORTS } else { &[] };
     let neighbour = world.attached.first().map(|one| one.attachment.netns.clone());
     let of_others: &[Loss] = if neighbour.is_some() { &[Loss::OthersNetns] } else { &[] };
     for loss in Loss::ALL.iter().chain(of_ports).chain(of_others).chain(&Loss::OF_LISTS) {
         let before = world.state();
-        add(world, "it", options, false);
+        add(world, "it", &options, false);
         let container = world.container("it");
         let one = world.attachment_mut("it");
+        let list = one.list.clone();
         one.attachment = loss.strike(&container, one.attachment.clone());
         if *loss == Loss::OthersNetns {
             one.attachment.netns = neighbour.clone().unwrap_or_default();
         } else if Loss::OF_LISTS.contains(loss) {
             one.list["name"] = "renamed".into();
+        }
+        if *loss == Loss::NameAndNetns {
+            world.sandbox.end(&container);
         }
         for time in ["once", "again"] {
             let one = world.attachment("it");
@@ -467,22 +472,30 @@ fn losses(world: &mut World<'_>, options: &[&str]) {
             world.standing.leave("it");
             world.standing.assert_unchanged_since(&before, world.sandbox);
         }
+        // A DEL under the former name may come late.
+        world.attachment_mut("it").list = list;
         finish(world, "it");
         world.standing.assert_unchanged_since(&before, world.sandbox);
     }
-    refused_elsewhere(world, options);
+    refused_elsewhere(world, &options, accepted.is_empty());
 }
 
-/// While a network has the interface, ADD by another one is refused, and the DEL and GC that follow take nothing.
-fn refused_elsewhere(world: &mut World<'_>, options: &[&str]) {
+/// While a network has the interface, ADD by another one is refused, again and again, and the DEL and GC that follow take nothing.
+fn refused_elsewhere(world: &mut World<'_>, options: &[&str], is_refused: bool) {
     add(world, "it", options, false);
     let one = world.attachment("it");
     let (mut list, mut attachment) = (one.list.clone(), one.attachment.clone().without_result());
     list["name"] = "other".into();
     let (runtime, before) = (world.runtime(&list), world.state());
-    let is_refused = !runtime.add(&mut attachment).succeeded();
     for _ in ["once", "again"] {
-        runtime.del(&attachment).expect_success();
+        let done = runtime.add(&mut attachment);
+        assert!(done.succeeded() != is_refused, "ADD in another network: {done}");
+        for _ in ["once", "again"] {
+            runtime.del(&attachment).expect_success();
+            if list["cniVersion"] == "1.1.0" {
+                runtime.gc(&[]).expect_success();
+            }
+        }
     }
     if is_refused {
         // The other network has made what its containers share.

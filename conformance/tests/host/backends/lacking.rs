@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, PortMapping, Runtime, Sandbox, Spelling, Verb, script};
+use cni_conformance::{
+    Attachment, Invocation, PortMapping, Runtime, Sandbox, Spelling, Verb, reference, result_cache, script,
+};
 use serde_json::{Value, json};
 
 /// In front of all other programs. Snapshots leave it out.
@@ -75,6 +77,15 @@ impl Host {
         Self { sandbox: Sandbox::new(), list }
     }
 
+    /// The list in which each plugin names the back end that is there.
+    fn named(&self) -> Value {
+        let mut list = self.list.clone();
+        for (plugin, key) in ["ipMasqBackend", "backend", "backend"].into_iter().enumerate() {
+            list["plugins"][plugin][key] = "nftables".into();
+        }
+        list
+    }
+
     fn healthy(&self) -> Runtime<'_> {
         Runtime::new(&self.sandbox, self.list.clone())
     }
@@ -105,6 +116,18 @@ impl Host {
         rules.chain(leases.filter(|name| name.starts_with("10.") || name.starts_with("fd00"))).collect()
     }
 
+    /// `repair` puts back what somebody has removed.
+    fn assert_repairs(&self, runtime: &Runtime<'_>, attachment: &Attachment) {
+        result_cache::store(runtime.list(), attachment);
+        self.sandbox.sh("nft flush ruleset");
+        assert!(!runtime.check(attachment).succeeded());
+        let (key, path) = &runtime.environment()[0];
+        let tool = Invocation::new(&self.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]);
+        tool.env(key, path).run().expect_success();
+        runtime.check(attachment).expect_success();
+        result_cache::remove(runtime.list(), attachment);
+    }
+
     fn tables(&self) -> String {
         self.sandbox.sh("nft list tables")
     }
@@ -123,19 +146,26 @@ fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
     for_each(rows(), |(words, programs)| {
         let host = Host::new("1.1.0");
         let (healthy, failing) = (host.healthy(), host.failing(&words, programs));
+        let named = host.failing(&words, programs).listing(host.named());
         failing.status().expect_success();
-        let ways = [("ff", &failing, &failing), ("hf", &healthy, &failing), ("fh", &failing, &healthy)];
+        let ways = [
+            ("ff", &failing, &failing),
+            ("nn", &named, &named),
+            ("hf", &healthy, &failing),
+            ("fh", &failing, &healthy),
+        ];
         for (name, first, then) in ways {
             for is_lost in [false, true] {
                 let mut attachment = host.attachment(&format!("{name}{is_lost}"));
                 first.add(&mut attachment).expect_success();
                 assert_ne!(host.left(), [""; 0]);
-                if name == "ff" {
+                if ["ff", "nn"].contains(&name) {
                     for table in
                         ["inet cni_plugins_masquerade", "inet cni_firewall", "ip cni_hostport", "ip6 cni_hostport"]
                     {
                         assert!(host.tables().contains(table), "{}", host.tables());
                     }
+                    host.assert_repairs(first, &attachment);
                 }
                 then.check(&attachment).expect_success();
                 then.gc(&[&attachment]).expect_success();
@@ -148,6 +178,20 @@ fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
                 assert_eq!(host.left(), [""; 0], "{name}");
             }
         }
+    });
+}
+
+/// Rules of iptables that are in nf_tables.
+#[test]
+fn what_the_reference_has_made_is_removed_where_iptables_finds_no_tables() {
+    let Some(reference) = reference::find("the reference's rules without iptables") else { return };
+    for_each(rows(), |(words, programs)| {
+        let host = Host::new("1.0.0");
+        let mut attachment = host.attachment("go");
+        host.healthy().binaries(&reference.folder).add(&mut attachment).expect_success();
+        assert_ne!(host.left(), [""; 0]);
+        host.failing(&words, programs).del(&attachment).expect_success();
+        assert_eq!(host.left(), [""; 0]);
     });
 }
 

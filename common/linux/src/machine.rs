@@ -241,7 +241,9 @@ impl LinuxHost {
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }
-        let asked = self.asked.take_if(|(asked, _)| asked == path).map(|(_, netns)| netns);
+        // Another that is open stays what was compared.
+        let is_over = |(asked, netns): &mut (String, AskedNetns)| asked == path || matches!(netns, AskedNetns::Seen);
+        let asked = self.asked.take_if(is_over).filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
         let side = match asked {
             Some(AskedNetns::Seen) => ContainerSide::AtPath,
             Some(AskedNetns::Open(netns)) => ContainerSide::Open(Box::new(self.open_side(netns, path)?)),
@@ -288,7 +290,7 @@ impl LinuxHost {
         self.container = self.kept.pop().flatten();
     }
 
-    /// Whether a path leads to the host's own namespace. Of one that is entered by this path that itself is compared.
+    /// Whether a path leads to the host's own namespace. If a namespace was entered by this path, compares that one.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
         let own = self.host.netns().map_err(HostError::OwnNetns)?;
         if let Some((entered, ContainerSide::Open(side))) = &mut self.container

@@ -46,7 +46,7 @@ pub enum Loss {
     Name,
     /// The network has another name, and the runtime has no result.
     NameAndResult,
-    /// The network has another name, and the namespace is to end.
+    /// The network has another name, and the namespace has ended, which is left to the caller.
     NameAndNetns,
 }
 

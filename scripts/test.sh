@@ -189,12 +189,12 @@ await() {
     return "$(cat "$TARGET/$1.status" || echo 1)"
 }
 
-# run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other by their names, each in the folder of its crate, with so
-# many tests at once for each core. cargo would wait for the lints.
+# run_programs THREADS FILTER: runs the test programs that pass a filter of jq one after the other, by their names, each in the folder
+# of its crate, with so many tests at once for each core. cargo would wait for the lints.
 run_programs() {
     local threads=$(($1 * $(nproc))) programs folder program result=0
-    programs=$(jq -rs "map(select(.reason == \"compiler-artifact\" and .profile.test and .executable) | select($2)) | sort_by(.target.name)[] |
-        [.manifest_path, .executable] | @tsv" "$TARGET/tests.json") || return
+    programs=$(jq -rs "map(select(.reason == \"compiler-artifact\" and .profile.test and .executable) | select($2)) |
+        sort_by(.target.name)[] | [.manifest_path, .executable] | @tsv" "$TARGET/tests.json") || return
     [ -n "$programs" ] || { say "no test program passes $2" && return 1; }
     while IFS=$'\t' read -r folder program; do
         folder=${folder%/Cargo.toml}

@@ -174,7 +174,7 @@ fn library(scratch: &Path) -> PathBuf {
 }
 
 fn boot(scratch: &Path, library: &Path) -> String {
-    // On its one processor it takes as long as all that runs beside it, and must not come last.
+    // On its one processor it takes as long as all that runs beside it, and all would wait for it at the end.
     let mut kernel = Command::new("nice");
     kernel.args(["-n", "-10", "linux.uml", "rootfstype=hostfs", "root=/dev/root", "rootflags=/", "ro", "mem=768M"]);
     // A network card, whose packets leave this machine by no way.

@@ -67,8 +67,12 @@ fn of_iptables(sandbox: &Sandbox, is_there: impl Fn(&str, &str) -> bool) -> Sect
         let is_saved = TABLES.iter().any(|(table, _)| is_there(family, table));
         let saved = if is_saved { sandbox.sh(&format!("{program}-save")) } else { String::new() };
         for (table, policies) in TABLES {
-            let missing = || policies.lines().map(str::to_owned).collect();
-            sections.insert(format!("{program} {table}"), of_table(&saved, table).unwrap_or_else(missing));
+            let rules = if is_there(family, table) {
+                of_table(&saved, table).unwrap_or_else(|| panic!("{program}-save does not print {table}: {saved}"))
+            } else {
+                policies.lines().map(str::to_owned).collect()
+            };
+            sections.insert(format!("{program} {table}"), rules);
         }
     }
     sections
@@ -160,6 +164,26 @@ mod tests {
             let sections = read(&sandbox);
             assert!(sections["iptables nat"].contains(&"-N X".to_owned()), "{sections:?}");
             assert!(sections["ip6tables filter"].contains(&"-P FORWARD DROP".to_owned()), "{sections:?}");
+        }
+
+        #[test]
+        fn tables_read_as_iptables_prints_them_and_one_that_it_cannot_print_is_none() {
+            for flavour in [Flavour::Nft, Flavour::Legacy] {
+                let sandbox = Sandbox::with_flavour(flavour);
+                for line in
+                    ["-N X", "-A X -m comment --comment a:\"b\" -j RETURN", "-P OUTPUT DROP", "-A FORWARD -i lo -j X"]
+                {
+                    sandbox.sh(&format!("iptables --wait -t filter {line}"));
+                }
+                let listed = sandbox.sh("iptables --wait -t filter -S");
+                assert_eq!(read(&sandbox)["iptables filter"], listed.lines().collect::<Vec<_>>());
+            }
+            let sandbox = Sandbox::new();
+            sandbox.sh("iptables --wait -t nat -N X");
+            sandbox.sh("nft add rule ip nat X meta l4proto tcp counter limit rate 1/second accept comment x");
+            sandbox.sh("nft add map ip nat m { type ipv4_addr : verdict ; }");
+            sandbox.sh("nft add rule ip nat X ip saddr vmap @m");
+            assert!(std::panic::catch_unwind(|| of_iptables(&sandbox, |_, table| table == "nat")).is_err());
         }
     }
 }

@@ -118,19 +118,20 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
 
 /// libcni writes its files in place, so half of one may be there when it is read. Here the pause before the second look is longer.
 #[test]
-fn a_file_that_is_being_written_is_read_again_by_repair_and_is_named_if_it_stays_so() {
+fn a_file_that_is_being_written_is_read_again_by_repair_and_one_that_stays_so_is_named_by_gc() {
     let sandbox = host();
     PublishedContainer::add(&sandbox, "first", 8080);
     let file = cache().pop().expect("an entry");
     let file = file.to_str().expect("text");
     let line = format!(
-        "cp -p {file} /run/whole; head -c 99 /run/whole >{file}; (sleep 0.5; cat /run/whole >{file}) & exec \"$@\""
+        "cp -p {file} /run/whole; head -c 99 /run/whole >{file}; (sleep 2; cat /run/whole >{file}) & exec \"$@\""
     );
-    let pause = "inject=nanosleep,clock_nanosleep:delay_enter=2000000";
+    let pause = "inject=nanosleep,clock_nanosleep:delay_enter=5000000";
     let slowly = ["/usr/bin/strace", "-qq", "-o", "/run/trace", "-e", "signal=none", "-e", pause, "--"];
     let repair = Invocation::new(&sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(&["repair"]);
     let done = repair.launched_by(&[&["/bin/sh", "-c", &line, "sh"], &slowly[..]].concat()).run();
     assert_says(&done, 0, &[" eth0: nothing missing\n"]);
+    assert!(fs::read_to_string("/run/trace").expect("the trace").contains("DELAYED"), "the first look came too late");
     // Nobody knows whether its container lives.
     fs::write(file, "{").expect("write the entry");
     let done = tool(&sandbox, &["gc"]);

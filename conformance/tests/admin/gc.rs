@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use cni_conformance::wait::wait_until;
 use cni_conformance::{Attachment, Invocation, Nomad, Runtime, Verb, script};
@@ -66,15 +65,16 @@ fn rules_for_an_address_on_which_a_plugin_works_go_when_it_has_ended() {
     thread::scope(|scope| {
         let adding = scope.spawn(|| add.run());
         wait_until("the plugin has made its rules", || has("172.26.64.9/32"));
-        let (removing, started) = (scope.spawn(|| gc.run()), Instant::now());
+        let removing = scope.spawn(|| gc.run());
         wait_until("gc has removed the rules of the other address", || !has("172.26.64.3/32"));
-        let (is_there, took) = (has("172.26.64.2/32"), started.elapsed());
+        let is_there = has("172.26.64.2/32");
         pipe.read_exact(&mut [0; 65536]).expect("empty the pipe");
-        for plugin in [adding, removing] {
-            plugin.join().expect("it ends").expect_success();
-        }
+        adding.join().expect("it ends").expect_success();
+        let removed = removing.join().expect("it ends");
+        removed.expect_success();
         assert!(is_there, "gc has not waited for the plugin");
-        assert!(took < Duration::from_secs(9), "gc has waited with the others locked: {took:?}");
+        // Under the locks of the others it would have waited until then.
+        assert!(!removed.to_string().contains("gave up after"), "{removed}");
     });
     assert!(!has("172.26.64.2/32"));
 }

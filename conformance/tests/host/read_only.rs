@@ -53,7 +53,8 @@ fn del_of_tuning_remembers_what_it_could_not_set_back() {
     let del = || runtime.invocation(Verb::Del, "tuning", &attachment, attachment.result.as_ref()).run();
     let value = || container.sh("cat /proc/sys/net/ipv4/ip_default_ttl");
     protect(&sandbox);
-    del();
+    let done = del();
+    assert!(done.expect_success().stderr().contains("ip_default_ttl"), "{done}");
     assert_eq!(value(), "70\n");
     sandbox.sh("umount /proc/sys");
     del().expect_success();

@@ -139,7 +139,9 @@ fn delete(part: Part, words: &[&str], host: &ServingHost) -> String {
 /// Requires that a failure names the part, and that no plugin has waited for long: `gave up after 10s`, as its message says.
 fn judge(words: &[&str], plugin: &str, outcome: &Outcome) -> Option<String> {
     let said = [outcome.stdout(), outcome.stderr()].join("\n");
-    let waits = said.split("gave up after ").skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok());
+    let waits = ["gave up after ", "did not answer within ", "did not end within "]
+        .into_iter()
+        .flat_map(|words| said.split(words).skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok()));
     let waited = Duration::from_secs_f64(waits.sum());
     assert!(waited <= LONGEST_WAIT, "{plugin} waits {waited:?}: {outcome}");
     if outcome.succeeded() {

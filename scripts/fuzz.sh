@@ -69,7 +69,7 @@ case "${1:-}" in
 -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
 esac
 seconds=60
-if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
+if [[ "${1:-}" =~ ^[1-9][0-9]*$ ]]; then
     seconds=$1
     shift
 fi

@@ -25,8 +25,8 @@ need_root() { [ "$(id -u)" -eq 0 ] || die "$1 needs root: it makes network names
 
 # need_package PACKAGE...: installs Debian packages.
 need_package() {
-    command -v apt-get >/dev/null 2>&1 || die "the Debian package $* is missing, and there is no apt-get to install it"
-    [ "$(id -u)" -eq 0 ] || die "the Debian package $* is missing, and only root can install it"
+    command -v apt-get >/dev/null 2>&1 || die "missing Debian packages: $*; there is no apt-get to install them"
+    [ "$(id -u)" -eq 0 ] || die "missing Debian packages: $*; only root can install them"
     if [ -z "${APT_UPDATED:-}" ]; then
         say "reading the package lists (apt-get update)"
         apt-get update -qq >&2

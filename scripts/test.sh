@@ -133,7 +133,7 @@ install_tools() {
     [ -x /usr/sbin/dhcpd ] || packages+=(isc-dhcp-server)
     [ -e /etc/services ] || packages+=(netbase)
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || packages+=(containernetworking-plugins)
-    # With what reads the manifests in the pages.
+    # Modules that validate configurations, and read the manifests in the pages.
     for pair in jsonschema:jsonschema yaml:yaml hcl:pyhcl; do
         /usr/bin/python3 -c "import ${pair%%:*}" 2>/dev/null || packages+=("python3-${pair##*:}")
     done
@@ -231,9 +231,11 @@ check_sources_beside() {
     cargo test "${examples[@]}" --locked --no-fail-fast --doc
 }
 
-# run_tests PLUGINS: runs all tests of the workspace, which build_tests has built, a minute of the soak test, and runtimes. They wait for the
-# kernel most of their time, so several programs run at once. MISSING says so if a runtime is missing.
+# The end of the last line, if a runtime is missing.
 MISSING=''
+
+# run_tests PLUGINS: runs all tests of the workspace, which build_tests has built, a minute of the soak test, and runtimes. They wait
+# for the kernel most of their time, so several programs run at once.
 run_tests() {
     local result=0 status=0 long='.target.name == "cases" or .target.name == "plugins"' kernel='.target.name == "other_kernel"'
     say "cases and tests of single plugins, and beside them all others"

@@ -119,7 +119,7 @@ impl Sandbox {
         let host = Namespace::of_this_thread("host", &search);
         host.sh("ip link set lo up");
         let sandbox = Self { flavour, search, host, before, thread_bound: PhantomData };
-        // To write some of them the kernel tries again and again until it has a lock that all namespaces share.
+        // A write of some of them keeps a processor busy until the kernel has a lock that all namespaces share.
         for (key, value) in START.into_iter().filter(|(key, value)| sandbox.sysctl(key) != *value) {
             sandbox.set_sysctl(key, value);
         }

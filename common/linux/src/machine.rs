@@ -241,9 +241,9 @@ impl LinuxHost {
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());
         }
-        // Another that is open stays what was compared.
-        let is_over = |(asked, netns): &mut (String, AskedNetns)| asked == path || matches!(netns, AskedNetns::Seen);
-        let asked = self.asked.take_if(is_over).filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
+        // An open one of another path is entered later: others may be searched first. One that was only seen may end meanwhile.
+        let is_dropped = |(asked, netns): &mut (String, AskedNetns)| asked == path || matches!(netns, AskedNetns::Seen);
+        let asked = self.asked.take_if(is_dropped).filter(|(asked, _)| asked == path).map(|(_, netns)| netns);
         let side = match asked {
             Some(AskedNetns::Seen) => ContainerSide::AtPath,
             Some(AskedNetns::Open(netns)) => ContainerSide::Open(Box::new(self.open_side(netns, path)?)),

@@ -2,7 +2,8 @@
 //! the kernel's answers, iptables rules.
 //!
 //! Each target is a function of bytes that panics if a property does not hold. `scripts/fuzz.sh` passes random input
-//! to it with libFuzzer; `cargo test` passes the seeds, which are real documents of runtimes and answers of a kernel, and changed ones.
+//! to it with libFuzzer; `cargo test` passes the seeds, which are real documents of runtimes and answers of a kernel, and inputs
+//! that are made of them.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -487,10 +487,9 @@ fn refused_elsewhere(world: &mut World<'_>, options: &[&str], change: Option<&st
     let one = world.attachment("it");
     let (mut list, mut attachment) = (one.list.clone(), one.attachment.clone().without_result());
     if let Some(change) = change {
-        let former = world.lists.clone();
-        set(world, change);
-        list = world.list(LIST).clone();
-        world.lists = former;
+        assert_eq!(&list, world.list(LIST), "`refused=` changes the list of the file {LIST}.conflist");
+        let (former, _) = edit(world, &[change]);
+        list = world.lists.insert(LIST.to_owned(), former).expect("the changed list");
     }
     list["name"] = "other".into();
     let (runtime, before) = (world.runtime(&list), world.state());

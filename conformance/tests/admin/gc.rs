@@ -73,7 +73,7 @@ fn rules_for_an_address_on_which_a_plugin_works_go_when_it_has_ended() {
         let removed = removing.join().expect("it ends");
         removed.expect_success();
         assert!(is_there, "gc has not waited for the plugin");
-        // Under the locks of the others it would have waited until then.
+        // If it waited before it removed the others, the pipe would stay full until it gave up.
         assert!(!removed.to_string().contains("gave up after"), "{removed}");
     });
     assert!(!has("172.26.64.2/32"));

@@ -136,12 +136,12 @@ fn delete(part: Part, words: &[&str], host: &ServingHost) -> String {
     seen.trim().to_owned()
 }
 
-/// Requires that a failure names the part, and that no plugin has waited for long: `gave up after 10s`, as its message says.
+/// Requires that a failure names the part, and that no plugin has waited for long, by its own words: `gave up after 10s`.
 fn judge(words: &[&str], plugin: &str, outcome: &Outcome) -> Option<String> {
     let said = [outcome.stdout(), outcome.stderr()].join("\n");
     let waits = ["gave up after ", "did not answer within ", "did not end within "]
         .into_iter()
-        .flat_map(|words| said.split(words).skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok()));
+        .flat_map(|start| said.split(start).skip(1).filter_map(|rest| rest.split_once('s')?.0.parse::<f64>().ok()));
     let waited = Duration::from_secs_f64(waits.sum());
     assert!(waited <= LONGEST_WAIT, "{plugin} waits {waited:?}: {outcome}");
     if outcome.succeeded() {

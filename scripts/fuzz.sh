@@ -73,6 +73,7 @@ if [[ "${1:-}" =~ ^[1-9][0-9]*$ ]]; then
     seconds=$1
     shift
 fi
+for target; do [ -d "$SEEDS/$target" ] || die "there is no target $target: $SEEDS has the others"; done
 cd "$TOP"
 need_rust
 need c++ g++

@@ -127,7 +127,8 @@ fn a_file_that_is_being_written_is_read_again_by_repair_and_one_that_stays_so_is
         "cp -p {file} /run/whole; head -c 99 /run/whole >{file}; (sleep 2; cat /run/whole >{file}) & exec \"$@\""
     );
     let pause = "inject=nanosleep,clock_nanosleep:delay_enter=5000000";
-    let slowly = ["/usr/bin/strace", "-qq", "-o", "/run/trace", "-e", "signal=none", "-e", pause, "--"];
+    let traced = "trace=nanosleep,clock_nanosleep";
+    let slowly = ["/usr/bin/strace", "-qq", "-o", "/run/trace", "-e", "signal=none", "-e", traced, "-e", pause, "--"];
     let repair = Invocation::new(&sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(&["repair"]);
     let done = repair.launched_by(&[&["/bin/sh", "-c", &line, "sh"], &slowly[..]].concat()).run();
     assert_says(&done, 0, &[" eth0: nothing missing\n"]);

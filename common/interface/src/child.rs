@@ -150,8 +150,7 @@ pub fn check(
     compare(&link)?;
     verify::mac(&link, reported)?;
     verify::up(Ns::Container, &link)?;
-    verify::addresses(&result, &link, host)?;
-    result.routes.iter().try_for_each(|route| verify::route(route, host))
+    verify::addresses_and_routes(&result, &link, host)
 }
 
 /// Carries out STATUS: checks that the kernel can create the link and that the master exists, and asks the IPAM plugin.

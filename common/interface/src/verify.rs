@@ -2,6 +2,8 @@
 //!
 //! Routes and addresses that ADD did not add are ignored.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
@@ -193,6 +195,18 @@ pub fn mac(link: &Link, reported: &Interface) -> Result<(), VerifyError> {
 /// Requires that a link in the container has the addresses of the result, each with the route to its network. An
 /// address with a full-length prefix has no such route.
 pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    connected(result, link, &mut FoundRoutes::default(), host)
+}
+
+/// Requires the same, and that the routes of the result are in their tables of the container. As in the reference, a default route may
+/// have another next hop.
+pub fn addresses_and_routes(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    let mut found = FoundRoutes::default();
+    connected(result, link, &mut found, host)?;
+    result.routes.iter().try_for_each(|route| present_route(route, &mut found, host))
+}
+
+fn connected(result: &CniResult, link: &Link, routes: &mut FoundRoutes, host: &mut dyn Host) -> Result<(), Error> {
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     for ip in result.ips_of(&link.name) {
         let (address, name) = (ip.address, link.name.clone());
@@ -202,16 +216,14 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
         let network = address.network();
         let is_connected = |route: &KernelRoute| route.dst == network && route.links == [link.index];
         let single = address.prefix() == address.family().bits();
-        if !single && !has_route(address.family(), MAIN_TABLE, is_connected, host)? {
+        if !single && !routes.have(address.family(), MAIN_TABLE, is_connected, host)? {
             return Err(VerifyError::ConnectedRoute { network, address, name }.into());
         }
     }
     Ok(())
 }
 
-/// Requires that a route of the result is in its table of the container. As in the reference, a default route may have
-/// another next hop.
-pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
+fn present_route(route: &Route, routes: &mut FoundRoutes, host: &mut dyn Host) -> Result<(), Error> {
     let table =
         route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN_TABLE);
     let (dst, gw) = (route.dst, route.gw);
@@ -220,26 +232,40 @@ pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     let leads = |found: &KernelRoute| {
         found.dst == dst.network() && router.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
     };
-    if has_route(route.family(), table, leads, host)? {
+    if routes.have(route.family(), table, leads, host)? {
         Ok(())
     } else {
         Err(VerifyError::Route { dst, gw, table }.into())
     }
 }
 
-/// Whether a table has the route. A route of the main table may be in any table: sbr and vrf move routes from there to
-/// their own tables.
-fn has_route(
-    family: Family,
-    table: u32,
-    condition: impl Fn(&KernelRoute) -> bool,
-    host: &mut dyn Host,
-) -> Result<bool, Error> {
-    if host.routing().routes(Ns::Container, family, Some(table))?.iter().any(&condition) {
-        return Ok(true);
+/// The routes of the container, as they were listed at the first question about a table; `None` stands for all tables.
+#[derive(Default)]
+struct FoundRoutes(BTreeMap<(Family, Option<u32>), Vec<KernelRoute>>);
+
+impl FoundRoutes {
+    /// Whether a table has the route. A route of the main table may be in any table: sbr and vrf move routes from there to
+    /// their own tables.
+    fn have(
+        &mut self,
+        family: Family,
+        table: u32,
+        condition: impl Fn(&KernelRoute) -> bool,
+        host: &mut dyn Host,
+    ) -> Result<bool, Error> {
+        if self.listed(family, Some(table), host)?.iter().any(&condition) {
+            return Ok(true);
+        }
+        let moved = |route: &KernelRoute| route.unicast && condition(route);
+        Ok(table == MAIN_TABLE && self.listed(family, None, host)?.iter().any(moved))
     }
-    let moved = |route: &KernelRoute| route.unicast && condition(route);
-    Ok(table == MAIN_TABLE && host.routing().routes(Ns::Container, family, None)?.iter().any(moved))
+
+    fn listed(&mut self, family: Family, table: Option<u32>, host: &mut dyn Host) -> Result<&[KernelRoute], Error> {
+        Ok(match self.0.entry((family, table)) {
+            Entry::Occupied(listed) => listed.into_mut(),
+            Entry::Vacant(none) => none.insert(host.routing().routes(Ns::Container, family, table)?),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -61,10 +61,7 @@ fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<()
     if config.spoof_check {
         check_spoof(&at, &port, &container, host)?;
     }
-    verify::addresses(&result, &container, host)?;
-    for route in &result.routes {
-        verify::route(route, host)?;
-    }
+    verify::addresses_and_routes(&result, &container, host)?;
     check_gateways(config, &result, &bridge, host)?;
     if config.masquerade {
         masquerade::verify(config.masquerade_backend, &at, &result, host)?;

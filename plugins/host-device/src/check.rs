@@ -24,6 +24,5 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let link = verify::present(Ns::Container, &name, host)?;
     verify::mac(&link, reported)?;
     verify::up(Ns::Container, &link)?;
-    verify::addresses(&result, &link, host)?;
-    result.routes.iter().try_for_each(|route| verify::route(route, host))
+    verify::addresses_and_routes(&result, &link, host)
 }

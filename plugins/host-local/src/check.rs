@@ -8,7 +8,7 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::requested;
-use crate::store::{Lease, MachineIdentity, Store};
+use crate::store::{MachineIdentity, Store, is_held};
 
 /// Something that ADD made is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,24 +32,28 @@ impl Failure for CheckError {
     }
 }
 
-/// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges.
+/// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges. Their files show that, and
+/// only where one of them does not are all leases of the container looked for.
 pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     requested::collect(request)?;
     let attachment = request.attachment()?;
     let result = request.prev_result()?;
+    let addresses = result.iter().flat_map(|result| result.ips_of(attachment.ifname.as_str()));
+    let addresses = addresses.map(|ip| ip.address.address());
+    let ours: Vec<IpAddr> = addresses.filter(|address| config.sets.iter().any(|set| set.contains(*address))).collect();
+    let is_held = |address: &IpAddr| is_held(&config.directory, *address, &attachment);
+    if !ours.is_empty() && ours.iter().all(is_held) {
+        return Ok(());
+    }
     let store = Store::reading(&config.directory, MachineIdentity::this())?;
     let leases = store.map(|mut store| store.leases_of_attachment(&attachment)).transpose()?.unwrap_or_default();
     let missing = |address| CheckError { container: attachment.container.to_string(), address };
     if leases.is_empty() {
         return Err(missing(None).into());
     }
-    let addresses = result.iter().flat_map(|result| result.ips_of(attachment.ifname.as_str()));
-    for address in addresses.map(|ip| ip.address.address()) {
-        let ours = config.sets.iter().any(|set| set.contains(address));
-        if ours && !leases.iter().any(|lease: &Lease| lease.address == address) {
-            return Err(missing(Some(address)).into());
-        }
+    match ours.into_iter().find(|address| leases.iter().all(|lease| lease.address != *address)) {
+        Some(address) => Err(missing(Some(address)).into()),
+        None => Ok(()),
     }
-    Ok(())
 }

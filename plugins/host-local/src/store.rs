@@ -28,7 +28,7 @@ mod shard;
 mod stamp;
 
 pub use error::StoreError;
-pub use lease::{Lease, LeaseOrigin, Owner};
+pub use lease::{Lease, LeaseOrigin, Owner, is_held};
 pub use machine::MachineIdentity;
 
 use index::LeaseIndex;

@@ -62,8 +62,7 @@ fn check_container(
     verify::kind(&container, "veth")?;
     verify::mac(&container, reported)?;
     verify::up(Ns::Container, &container)?;
-    verify::addresses(result, &container, host)?;
-    result.routes.iter().try_for_each(|route| verify::route(route, host))?;
+    verify::addresses_and_routes(result, &container, host)?;
     Ok(container)
 }
 

@@ -156,6 +156,12 @@ impl Lease {
     }
 }
 
+/// Whether the file of an address says that an attachment has it. A lease appears at once with its content, so this needs no lock.
+pub fn is_held(directory: &Path, address: IpAddr, by: &Attachment) -> bool {
+    let file = read(&directory.join(address.to_string()));
+    file.is_ok_and(|file| file.and_then(|(owner, _)| owner) == Some(Owner::of(by)))
+}
+
 /// Reads the file of a lease; `None` when it is missing, or not a regular file.
 pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, StoreError> {
     let file = match open_to_read(path) {

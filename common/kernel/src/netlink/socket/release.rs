@@ -2,7 +2,8 @@
 //!
 //! After a batch that has deleted rules, closing any netfilter socket of the namespace waits until no packet can be
 //! processed by these rules any more: 9 to 16 ms (`nft_rcv_nl_event` in `net/netfilter/nf_tables_api.c` flushes the
-//! work that frees them). The wait is of no use, since the change was complete when it was acknowledged.
+//! work that frees them). The wait is of no use, since the change was complete when it was acknowledged. A socket that
+//! has only asked is closed as usual.
 //!
 //! A descriptor that is sent through a UNIX socket stays open until it is received. If it is sent into a pair of
 //! sockets that have themselves been sent into that pair, and are open nowhere else, nobody can receive it. The
@@ -14,7 +15,6 @@ use std::env;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg, socket, socketpair,
 };
@@ -25,14 +25,15 @@ const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
 /// How a socket is closed: at once, or by the kernel's garbage collector.
 #[derive(Debug, Default)]
 pub(super) struct SocketClosing {
+    /// Whether the socket has sent a batch.
     may_wait: bool,
     is_sent_away: bool,
 }
 
 impl SocketClosing {
-    /// The end of a socket of a protocol.
-    pub(super) const fn of(protocol: isize) -> Self {
-        Self { may_wait: protocol == NETLINK_NETFILTER, is_sent_away: false }
+    /// To be called when the socket sends a batch.
+    pub(super) const fn expect_wait(&mut self) {
+        self.may_wait = true;
     }
 
     /// To be called before the socket's own descriptor is closed; this is dropped after that.

@@ -28,10 +28,8 @@ struct FilterFacts {
     iptables: Option<String>,
     /// Why iptables cannot be used, if it cannot.
     no_iptables: Option<String>,
-    /// Whether it is installed, and the kernel has no tables for it.
-    is_tableless: bool,
-    /// The tables of IPv6 that the kernel does not have.
-    no_v6_tables: Vec<&'static str>,
+    /// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
+    missing_tables: Vec<(Family, Vec<&'static str>)>,
     /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
     /// The programs whose chain FORWARD drops all packets before the jump of the plugin firewall.
@@ -48,8 +46,7 @@ pub fn look() -> Vec<Finding> {
     judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
-        is_tableless: !missing_tables(Family::V4).is_empty(),
-        no_v6_tables: missing_tables(Family::V6),
+        missing_tables: missing_tables(),
         no_nftables: why_not("portmap", "nftables"),
         dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
@@ -57,12 +54,16 @@ pub fn look() -> Vec<Finding> {
     })
 }
 
-/// The tables that the kernel does not have for programs that are installed.
-fn missing_tables(family: Family) -> Vec<&'static str> {
+/// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
+fn missing_tables() -> Vec<(Family, Vec<&'static str>)> {
     let mut iptables = AutoIptables::new();
     let mut is_missing =
-        |table| iptables.absence(family, table).is_some_and(|error| error.kind == NetfilterErrorKind::NoTable);
-    IptablesTable::ALL.into_iter().filter(|table| is_missing(*table)).map(IptablesTable::as_str).collect()
+        |family, table| iptables.absence(family, table).is_some_and(|error| error.kind == NetfilterErrorKind::NoTable);
+    let mut of = |family| {
+        let missing = IptablesTable::ALL.into_iter().filter(|table| is_missing(family, *table));
+        (family, missing.map(IptablesTable::as_str).collect::<Vec<_>>())
+    };
+    Family::ALL.into_iter().map(&mut of).filter(|(_, tables)| !tables.is_empty()).collect()
 }
 
 fn dropping() -> Vec<&'static str> {
@@ -95,11 +96,12 @@ fn legacy_tables() -> Vec<String> {
 
 fn judge(facts: &FilterFacts) -> Vec<Finding> {
     let mut findings = vec![judge_iptables(facts), judge_nftables(facts)];
-    if !facts.no_v6_tables.is_empty() {
+    for (family, tables) in &facts.missing_tables {
+        let module = family.iptables().trim_end_matches('s');
         findings.push(Finding::note(
             TOPIC,
-            format!("the kernel has no IPv6 tables for ip6tables: {}", facts.no_v6_tables.join(", ")),
-            "if a network has IPv6 addresses and names backend \"iptables\", name \"nftables\", or load ip6table_nat and ip6table_filter",
+            format!("the kernel has no IP{family} tables for {}: {}", family.iptables(), tables.join(", ")),
+            format!("if a network has IP{family} addresses and names backend \"iptables\", name \"nftables\", or load {module}_nat and {module}_filter"),
         ));
     }
     if !facts.dropping.is_empty() {
@@ -129,7 +131,7 @@ fn judge_iptables(facts: &FilterFacts) -> Finding {
             let version = facts.iptables.as_deref().unwrap_or("iptables");
             Finding::fine(TOPIC, format!("{version} can be used"))
         }
-        (Some(why), None) if facts.is_tableless => Finding::problem(
+        (Some(why), None) if facts.missing_tables.len() == Family::ALL.len() => Finding::problem(
             TOPIC,
             format!("iptables is installed, and the kernel has no tables for it: {why}"),
             "plugins use nf_tables unless a network names backend \"iptables\"; install the nf_tables flavour of iptables, or load \
@@ -138,7 +140,7 @@ fn judge_iptables(facts: &FilterFacts) -> Finding {
         (Some(why), None) => Finding::note(
             TOPIC,
             format!("iptables cannot be used: {why}"),
-            "plugins use nf_tables themselves; install iptables if a network asks for backend \"iptables\"",
+            "plugins use nf_tables themselves; install iptables, or load its tables, if a network asks for backend \"iptables\"",
         ),
         (Some(why), Some(_)) => Finding::problem(
             TOPIC,
@@ -175,10 +177,14 @@ mod tests {
         assert_eq!(severities(&FilterFacts::default()), [Fine, Fine]);
         assert_eq!(severities(&FilterFacts { no_iptables: lost(), ..FilterFacts::default() }), [Note, Fine]);
         assert_eq!(severities(&FilterFacts { no_nftables: lost(), ..FilterFacts::default() }), [Fine, Note]);
-        let tableless = FilterFacts { no_iptables: lost(), is_tableless: true, ..FilterFacts::default() };
-        assert_eq!(severities(&tableless), [Problem, Fine]);
-        let no_v6_tables = vec!["nat"];
-        assert_eq!(severities(&FilterFacts { no_v6_tables, ..FilterFacts::default() }), [Fine, Fine, Note]);
+        for (families, no_iptables, severity) in [
+            (&Family::ALL[..], lost(), vec![Problem, Fine, Note, Note]),
+            (&[Family::V4], lost(), vec![Note, Fine, Note]),
+            (&[Family::V6], None, vec![Fine, Fine, Note]),
+        ] {
+            let missing_tables = families.iter().map(|family| (*family, vec!["nat"])).collect();
+            assert_eq!(severities(&FilterFacts { no_iptables, missing_tables, ..FilterFacts::default() }), severity);
+        }
         assert_eq!(
             severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),
             [Problem, Note]

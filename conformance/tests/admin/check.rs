@@ -63,22 +63,16 @@ fn a_folder_is_read_as_runtimes_read_it() {
 fn what_a_plugin_refuses_by_itself_is_found() {
     let sandbox = Sandbox::new();
     let mixed = r#"{"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "fd00::/64"}]]}"#;
+    let portmap = |keys: &str| format!(r#""type": "portmap", "capabilities": {{"portMappings": true}}, {keys}"#);
+    let of_nft = "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\" and no externalSetMarkChain";
     for (plugin, named, instead) in [
-        (
-            r#""type": "portmap", "capabilities": {"portMappings": true}, "backend": "nftables", "conditionsV4": ["-d", "x"]"#,
-            "conditionsV4",
-            "conditions of nftables",
-        ),
-        (
-            r#""type": "portmap", "capabilities": {"portMappings": true}, "backend": "nftables", "externalSetMarkChain": "X""#,
-            "externalSetMarkChain",
-            "conditions of nft",
-        ),
-        (
-            r#""type": "portmap", "capabilities": {"portMappings": true}, "conditionsV4": ["-d", "x"], "conditionsV6": ["ip6"]"#,
-            "conditionsV6",
-            "conditions of iptables",
-        ),
+        (&*portmap(r#""backend": "nftables", "conditionsV4": ["-d"]"#), "conditionsV4", "conditions of nftables"),
+        (&portmap(r#""backend": "nftables", "externalSetMarkChain": "X""#), "SetMarkChain]", "conditions of nft"),
+        (&portmap(r#""backend": "iptables", "conditionsV4": ["ip", "saddr", "x"]"#), "[conditionsV4]", of_nft),
+        (&portmap(r#""backend": "iptables", "conditionsV6": ["ip6", "saddr", "x"]"#), "[conditionsV6]", of_nft),
+        (&portmap(r#""conditionsV4": ["-d", "x"], "conditionsV6": ["ip6"]"#), "[conditionsV6]", of_nft),
+        (&portmap(r#""conditionsV4": ["ip"], "externalSetMarkChain": "X""#), "[conditionsV4]", of_nft),
+        (r#""type": "firewall", "backend": "iptables", "conditionsV4": ["ip"]"#, "conditionsV4", "remove it"),
         (
             r#""type": "firewall", "backend": "none", "ingressPolicy": "isolated""#,
             "ingressPolicy \"isolated\" needs rules",

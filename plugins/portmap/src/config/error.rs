@@ -68,7 +68,8 @@ impl Failure for ConfigError {
             }
             Self::UnknownBackend { .. } => "backend must be iptables or nftables, or not be given".to_owned(),
             Self::NftablesOptions { .. } => {
-                "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\"".to_owned()
+                "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\" and no externalSetMarkChain"
+                    .to_owned()
             }
             Self::IptablesOptions { .. } => {
                 "conditions of nftables do not start with - or !, and it has no chain that sets marks; those of iptables need \"backend\": \"iptables\""

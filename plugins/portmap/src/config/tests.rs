@@ -83,7 +83,8 @@ fn options_of_the_other_backend_and_words_that_are_none_are_named() {
         (
             r#""conditionsV4":["-d","x"],"conditionsV6":["ip6"]"#,
             of("iptables") + "nftables-specific options [conditionsV6]",
-            "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\"".to_owned(),
+            "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\" and no externalSetMarkChain"
+                .to_owned(),
         ),
         (r#""conditionsV4":[""]"#, "invalid word \"\" in conditionsV4".to_owned(), format!("conditionsV4[0] {must}")),
         (

@@ -6,6 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni_conformance::cases::for_each;
+use cni_conformance::flannel::{lease, write_lease};
 use cni_conformance::{CniTool, Invocation, Outcome, Sandbox, Verb, script};
 use serde_json::{Value, json};
 
@@ -16,6 +17,9 @@ const ELSEWHERE: &str = "/run/runtime";
 
 /// A folder of leases that only the configuration names.
 const OWN_LEASES: &str = "/run/leases";
+
+/// The default folder of flannel's state, and one that only the configuration names.
+const STATES: [&str; 2] = ["/var/lib/cni/flannel", "/run/states"];
 
 /// Puts a configuration where Nomad looks for them.
 fn configure(sandbox: &Sandbox, config: &Value) {
@@ -139,12 +143,19 @@ fn a_file_that_is_being_written_is_read_again_by_repair_and_one_that_stays_so_is
     assert!(done.code() == Some(1) && done.stderr().contains("incomplete, or not JSON"), "{done}");
 }
 
-/// A network whose leases are where only its configuration says, or in the default folder.
-fn list(keys: &Value) -> Value {
-    let mut ipam = json!({"type": "host-local", "subnet": "10.77.0.0/24"});
-    keys.as_object().expect("keys").iter().for_each(|(key, value)| ipam[key] = value.clone());
+/// A network that has its leases in a folder.
+fn list(leases: &str) -> Value {
+    let ipam = json!({"type": "host-local", "subnet": "10.77.0.0/24", "dataDir": leases});
     let bridge = json!({"type": "bridge", "bridge": "br7", "isGateway": true, "ipMasq": true, "ipam": ipam});
     json!({"cniVersion": "1.0.0", "name": "lost", "plugins": [bridge]})
+}
+
+/// The same by flannel, with its state in a folder: the configuration of the bridge.
+fn list_of_flannel(states: &str) -> Value {
+    write_lease(&lease("10.77.0.0/16", "10.77.0.1/24", 1450).replace("IPMASQ=true", "IPMASQ=false"));
+    let (ipam, delegate) = (json!({"dataDir": OWN_LEASES}), json!({"bridge": "br7", "isGateway": true}));
+    let flannel = json!({"type": "flannel", "dataDir": states, "ipam": ipam, "delegate": delegate});
+    json!({"cniVersion": "1.0.0", "name": "lost", "plugins": [flannel]})
 }
 
 /// Adds a container by a list, ends its namespace, and leaves its entry in a cache that the tool does not know.
@@ -154,26 +165,26 @@ fn forget(sandbox: &Sandbox, list: &Value) {
     lose(sandbox, "goes");
 }
 
-/// What the container has made outside of its namespace.
-fn leftovers(sandbox: &Sandbox, leases: &str) -> (bool, bool) {
-    let is_lease =
-        |entry: Result<fs::DirEntry, _>| entry.is_ok_and(|one| one.file_name().to_string_lossy().starts_with("10."));
-    let has_lease = fs::read_dir(format!("{leases}/lost")).is_ok_and(|mut files| files.any(is_lease));
-    (has_lease, sandbox.sh("iptables -t nat -S").contains("10.77.0"))
+/// What the container has made outside of its namespace: a lease, a state, and rules.
+fn leftovers(sandbox: &Sandbox, leases: &str) -> [bool; 3] {
+    let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.file_name());
+    let has_lease = names(&format!("{leases}/lost")).any(|name| name.to_string_lossy().starts_with("10."));
+    let has_state = STATES.iter().any(|folder| names(folder).count() > 0);
+    [has_lease, has_state, sandbox.sh("iptables -t nat -S").contains("10.77.0")]
 }
 
 #[test]
 fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
-    let default = "/var/lib/cni/networks";
-    for (leases, is_on_disk) in [(default, false), ("/run/cni", false), (OWN_LEASES, true), (OWN_LEASES, false)] {
-        let sandbox = host();
-        let list = list(&if leases == default { json!({}) } else { json!({"dataDir": leases}) });
+    let of_leases = [("/var/lib/cni/networks", false), ("/run/cni", false), (OWN_LEASES, true), (OWN_LEASES, false)];
+    for (folder, is_on_disk) in of_leases.into_iter().chain(STATES.map(|folder| (folder, false))) {
+        let is_known = ![OWN_LEASES, STATES[1]].contains(&folder) || is_on_disk;
+        let (sandbox, has_state) = (host(), STATES.contains(&folder));
+        let (list, leases) = if has_state { (list_of_flannel(folder), OWN_LEASES) } else { (list(folder), folder) };
         if is_on_disk {
             configure(&sandbox, &list);
         }
         forget(&sandbox, &list);
-        assert_eq!(leftovers(&sandbox, leases), (true, true), "{leases}");
-        let is_known = leases != OWN_LEASES || is_on_disk;
+        assert_eq!(leftovers(&sandbox, leases), [true, has_state, true], "{folder}");
         for _ in 0..2 {
             assert_says(&tool(&sandbox, &["gc"]), FOUND, &[" eth0: left over ("]);
             let done = tool(&sandbox, &["gc", "--remove"]);
@@ -187,12 +198,12 @@ fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
                 &[" eth0: unclear: its rules are removed, but ", "leases and state files may stay"],
             );
         }
-        assert_eq!(leftovers(&sandbox, leases), (!is_known, false), "{leases}");
+        assert_eq!(leftovers(&sandbox, leases), [!is_known, !is_known && has_state, false], "{folder}");
         if !is_known {
             let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
             assert_says(&named, 0, &[" eth0: removed ("]);
         }
-        assert_eq!(leftovers(&sandbox, leases), (false, false), "{leases}");
+        assert_eq!(leftovers(&sandbox, leases), [false; 3], "{folder}");
         assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
     }
 }
@@ -201,14 +212,14 @@ fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
 #[test]
 fn gc_of_one_cache_leaves_what_is_in_another() {
     let sandbox = host();
-    CniTool::new(&sandbox, &list(&json!({"dataDir": OWN_LEASES}))).add(&sandbox.container("goes")).expect_success();
+    CniTool::new(&sandbox, &list(OWN_LEASES)).add(&sandbox.container("goes")).expect_success();
     lose(&sandbox, "goes");
     fs::create_dir_all(format!("{ELSEWHERE}/results")).expect("create a folder");
     let before = state(&sandbox);
     let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
     assert_eq!((named.stdout(), state(&sandbox)), ("nothing is left over\n", before));
     assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
-    assert_eq!(leftovers(&sandbox, OWN_LEASES), (false, false));
+    assert_eq!(leftovers(&sandbox, OWN_LEASES), [false; 3]);
 }
 
 /// Calico replaces the word by the subnet of the host.

@@ -95,16 +95,17 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
             let state = |network: &str, rules: &str| {
                 format!("cni_attachments{{network=\"{network}\",life=\"alive\",rules=\"{rules}\"}} 1\n")
             };
-            assert_says(
-                &tool(&sandbox, &["metrics"]),
-                0,
-                &[&state("nomad", "missing"), &state("multus-cni", "unknown")],
-            );
+            let in_cache = |path: &str| format!("cni_cache_attachments{{directory=\"{path}\"}} 1\n");
+            let caches_read = ["/var/lib/cni", path].map(in_cache);
+            let counted = [state("nomad", "missing"), state("multus-cni", "unknown"), caches_read.concat()];
+            assert_says(&tool(&sandbox, &["metrics"]), 0, &counted.each_ref().map(String::as_str));
             assert_says(
                 &tool(&sandbox, &["doctor", "first"]),
                 FOUND,
-                &["is unknown: not one of these plugins: multus"],
+                &["is unknown: not one of these plugins: multus", &caches],
             );
+            let of_host = tool(&sandbox, &["doctor"]);
+            assert!(of_host.stdout().contains(&format!("ok       {caches}")), "{of_host}");
             assert_says(&tool(&sandbox, &["repair"]), 0, &[" eth0: repaired: ", " eth0: unknown: ", &caches]);
             assert_eq!(listed(&document(&sandbox, &["list"]).0)[1], row("nomad", "whole", "1"));
 

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::inventory::{Depth, Inventory};
 use crate::output::{FOUND, print};
+use crate::result_cache;
 use crate::scope::Scope;
 
 mod configurations;
@@ -73,6 +74,7 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
         flannel::look(options.config_dir.as_deref()),
+        vec![Finding::fine("caches", result_cache::names(&result_cache::directories(None)))],
         ports::look(&found),
         lo::findings(found.attached.iter()),
     ]

@@ -1,6 +1,7 @@
 //! How many attachments live and are whole, what is missing of their rules, and which host ports they have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use cni_core::names::NetworkName;
 use cni_plugin::namespace::Life;
@@ -11,6 +12,7 @@ use crate::contested;
 use crate::inventory::{Attached, Inventory};
 use crate::port_order::{has_portmap, published};
 use crate::repair::{NamedPart, RepairOutcome};
+use crate::result_cache;
 
 /// Every life, with what can be said of the rules of such an attachment.
 const STATES: [(&str, &str); 5] =
@@ -23,7 +25,7 @@ type CountsByNetwork<'a, K> = BTreeMap<(&'a NetworkName, K), usize>;
 
 /// The metrics of attachments.
 pub fn metrics(found: &Inventory) -> Vec<Metric> {
-    vec![states(found), left(found), missing(found), ports(found), contested_ports(found)]
+    vec![states(found), caches(found), left(found), missing(found), ports(found), contested_ports(found)]
 }
 
 fn states(found: &Inventory) -> Metric {
@@ -43,6 +45,18 @@ fn states(found: &Inventory) -> Metric {
             "cni_attachments",
             "Attachments in the runtime's cache, by whether their namespace lives and whether their rules are whole.",
         )
+    }
+}
+
+/// By the directory that `--cache-dir` takes.
+fn caches(found: &Inventory) -> Metric {
+    let sample = |directory: &PathBuf| {
+        let has = |one: &&Attached| one.file.path.starts_with(result_cache::results(directory));
+        Sample::count([("directory", &directory.to_string_lossy())], found.attached.iter().filter(has).count())
+    };
+    Metric {
+        samples: found.caches.iter().map(sample).collect(),
+        ..Metric::new("cni_cache_attachments", "Attachments in each cache that was read.")
     }
 }
 

@@ -24,6 +24,8 @@ pub struct About {
     pub attachments: Vec<AboutAttachment>,
     /// The records of the plugins that name it.
     pub records: Vec<PathBuf>,
+    /// The directories of the caches that were read.
+    pub caches: Vec<PathBuf>,
 }
 
 /// One of its attachments.
@@ -67,7 +69,8 @@ impl About {
         let folder = host.map_err(|error| error_line(&error))?;
         let records = records::of_container(container, &folder)
             .map_err(|error| format!("failed to list the records in {}: {error}", folder.display()))?;
-        Ok(Self { container: container.to_owned(), attachments: attached.chain(left).collect(), records })
+        let (attachments, caches) = (attached.chain(left).collect(), found.caches.clone());
+        Ok(Self { container: container.to_owned(), attachments, records, caches })
     }
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::about::{About, AboutAttachment};
 use crate::doctor::finding::Finding;
+use crate::result_cache;
 
 /// How wide the names of lines are.
 const WIDTH: usize = 12;
 
-/// Text in lines that begin with a name, and then the findings.
+/// Text in lines that begin with a name, then the findings, and the caches, if there are several.
 pub fn plain_text(about: &About, findings: &[Finding]) -> String {
     let mut text = lines("container", std::slice::from_ref(&about.container));
     for one in &about.attachments {
@@ -23,7 +24,7 @@ pub fn plain_text(about: &About, findings: &[Finding]) -> String {
         text += &lines("records", &paths(&about.records));
     }
     text.push('\n');
-    text + &findings.iter().map(ToString::to_string).collect::<String>()
+    text + &findings.iter().map(ToString::to_string).collect::<String>() + &result_cache::line(&about.caches)
 }
 
 fn of_attachment(one: &AboutAttachment) -> String {
@@ -68,6 +69,7 @@ pub fn json_text(about: &About, findings: &[Finding]) -> String {
         "container": about.container,
         "attachments": about.attachments.iter().map(json_of).collect::<Vec<_>>(),
         "records": paths(&about.records),
+        "caches": paths(&about.caches),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
     });
     format!("{document:#}\n")

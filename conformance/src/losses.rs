@@ -5,6 +5,10 @@ use std::fmt;
 
 use crate::{Attachment, Container};
 
+/// If this is set, the command `losses` of cases goes on behind a loss that does not hold, and fails at its end with a table of all, to
+/// compare folders of plugins. Lists then have a version of the protocol that older plugins know, and nothing is asked of CHECK.
+pub const TABLE: &str = "CNI_LOSSES_TABLE";
+
 /// Something that is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {

@@ -20,6 +20,7 @@ use nix::unistd::Pid;
 use crate::binaries;
 use crate::child::{self, DEADLINE, Limit};
 use crate::kernel::Feature;
+use crate::losses::TABLE;
 
 /// Set for the tests inside, to the features that the kernel outside does not have.
 const INSIDE: &str = "CNI_UML";
@@ -187,6 +188,7 @@ fn boot(scratch: &Path, library: &Path) -> String {
     kernel.arg(missing.collect::<Vec<_>>().join(","));
     kernel.arg(arguments().join(","));
     kernel.arg(faults());
+    kernel.arg(env::var(TABLE).unwrap_or_else(|_| "-".to_owned()));
     kernel.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scratch).env("LD_PRELOAD", library);
     let finished = child::run(kernel, b"", Limit::Kill(BOOT_DEADLINE));
     let end = finished.code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));

@@ -16,14 +16,14 @@ use crate::config::Config;
 use crate::facts;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let named = Config::load(request).map(|config| config.name);
-    if let Err(error) = &named {
-        log::warn!("DEL goes on without the name of the VRF: {}", error.in_full());
-    }
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(()),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    let named = Config::load(request).map(|config| config.name);
+    if let Err(error) = &named {
+        log::warn!("DEL goes on without the name of the VRF: {}", error.in_full());
     }
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());

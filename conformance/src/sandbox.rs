@@ -165,14 +165,14 @@ impl Sandbox {
         self.host.sh(line)
     }
 
-    /// Ends a container without a DEL, and waits until its namespace has ended: the sockets in it keep it alive for a moment. Then the host
-    /// has no number for it any more, if a link has led to it. Other namespaces may get numbers meanwhile.
+    /// Ends a container to which a link of the host leads, without a DEL, and waits until its namespace has ended: the sockets in it keep it
+    /// alive for a moment. Then the host has no number for it any more. Other namespaces may get numbers meanwhile.
     pub fn end(&self, container: &Container) {
         let (of_name, list) = (format!("(iproute2 netns name: {})", container.name()), || self.sh("ip netns list-id"));
         let number = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
-        let own = list().lines().find(|line| line.contains(&of_name)).and_then(number);
+        let own = list().lines().find(|line| line.contains(&of_name)).and_then(number).expect("a link leads to it");
         container.remove();
-        let is_left = |line: &str| own.is_some() && number(line) == own && !line.contains(" name: ");
+        let is_left = |line: &str| number(line).as_ref() == Some(&own) && !line.contains(" name: ");
         wait_until("the namespace has ended", || !list().lines().any(is_left));
     }
 

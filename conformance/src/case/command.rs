@@ -1,7 +1,6 @@
 //! The commands of a script. `conformance/cases/README.md` has the table.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +13,7 @@ use super::always::is_mounted;
 use super::world::{Attached, LIST, Said, World, text_of};
 use super::{known, look, valid, words};
 use crate::firewalld::FirewalldHost;
-use crate::losses::{Loss, TABLE};
+use crate::losses::Loss;
 use crate::namespace::Namespace;
 use crate::plugin::{Invocation, Verb};
 use crate::result_cache;
@@ -450,7 +449,7 @@ fn losses(world: &mut World<'_>, options: &[&str]) {
     let of_others: &[Loss] = if neighbour.is_some() { &[Loss::OthersNetns] } else { &[] };
     let all = Loss::ALL.iter().chain(of_ports).chain(of_others).chain(&Loss::OF_LISTS);
     let refused = refused.first().map(|change| pair(change).1);
-    if env::var_os(TABLE).is_none() {
+    if !world.is_table {
         all.for_each(|loss| lose(world, "it", *loss, neighbour.as_deref(), &options));
         return refused_elsewhere(world, "it", &options, refused);
     }
@@ -483,8 +482,11 @@ fn lose(world: &mut World<'_>, name: &str, loss: Loss, neighbour: Option<&str>, 
     } else if Loss::OF_LISTS.contains(&loss) {
         one.list["name"] = "renamed".into();
     }
-    if loss == Loss::NameAndNetns {
-        world.sandbox.end(&container);
+    match loss {
+        // Nothing tells of the end of a namespace that other plugins have given no number.
+        Loss::NameAndNetns if world.is_table => container.remove(),
+        Loss::NameAndNetns => world.sandbox.end(&container),
+        _ => {}
     }
     for time in ["once", "again"] {
         let one = world.attachment(name);

@@ -74,7 +74,7 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
         flannel::look(options.config_dir.as_deref()),
-        vec![Finding::fine("caches", result_cache::names(&result_cache::directories(None)))],
+        found.caches.first().map(|_| Finding::fine("caches", result_cache::names(&found.caches))).into_iter().collect(),
         ports::look(&found),
         lo::findings(found.attached.iter()),
     ]

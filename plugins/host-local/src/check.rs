@@ -32,8 +32,8 @@ impl Failure for CheckError {
     }
 }
 
-/// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges. Their files show that, and
-/// only where one of them does not are all leases of the container looked for.
+/// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges. If the file of one of these
+/// addresses does not show that, looks through all leases of the container.
 pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     requested::collect(request)?;

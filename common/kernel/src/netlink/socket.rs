@@ -106,9 +106,10 @@ impl Socket {
     }
 
     fn on(inner: netlink_sys::Socket, protocol: Option<isize>) -> Self {
+        let ending = protocol.map_or_else(SocketClosing::default, SocketClosing::of);
         Self {
             inner,
-            ending: SocketClosing::default(),
+            ending,
             sequence: 0,
             buffer: Vec::with_capacity(CAPACITY),
             has_open_dump: false,

@@ -30,7 +30,7 @@ table FAMILY nat {
 ";
 
 /// What is in these rules and in none of ours.
-const MARKS: [&str; 5] = ["ct state vmap", "lan0", "wan0", "redirect to", "policy drop"];
+const MARKS: [&str; 6] = ["ct state vmap", "lan0", "wan0", "redirect to", "policy drop", "type nat hook"];
 
 fn host_local() -> Value {
     json!({"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]})
@@ -75,7 +75,7 @@ fn containers_come_and_go_beside_rules_that_only_nft_prints() {
         }
         let foreign = || lines(&sandbox, |line| MARKS.iter().any(|mark| line.contains(mark)));
         let before = foreign();
-        assert_eq!(before.len(), 12);
+        assert_eq!(before.len(), 18);
         let runtime = Runtime::new(&sandbox, list(&interface));
         let containers = [("c1", 8080), ("c2", 8081)].map(|(name, port)| (sandbox.container(name), port));
         let mut attached = containers.each_ref().map(|(container, port)| attachment(container, *port));

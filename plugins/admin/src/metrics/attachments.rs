@@ -51,7 +51,7 @@ fn states(found: &Inventory) -> Metric {
 /// By the directory that `--cache-dir` takes.
 fn caches(found: &Inventory) -> Metric {
     let sample = |directory: &PathBuf| {
-        let has = |one: &&Attached| one.file.path.starts_with(result_cache::results(directory));
+        let has = |one: &&Attached| one.file.path.parent() == Some(&*result_cache::results(directory));
         Sample::count([("directory", &directory.to_string_lossy())], found.attached.iter().filter(has).count())
     };
     Metric {

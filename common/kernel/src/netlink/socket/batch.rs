@@ -49,7 +49,6 @@ impl Socket {
         changes: Vec<(M, u16)>,
         mut echo: impl FnMut(usize, u16, &[u8]),
     ) -> Result<(), RefusedChange> {
-        self.ending.expect_wait();
         let mut bytes = Vec::new();
         let first = self.append(&mut bytes, begin, 0);
         let mut left = changes.len();

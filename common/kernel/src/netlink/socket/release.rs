@@ -2,8 +2,7 @@
 //!
 //! After a batch that has deleted rules, closing any netfilter socket of the namespace waits until no packet can be
 //! processed by these rules any more: 9 to 16 ms (`nft_rcv_nl_event` in `net/netfilter/nf_tables_api.c` flushes the
-//! work that frees them). The wait is of no use, since the change was complete when it was acknowledged. A socket that
-//! has only asked is closed as usual.
+//! work that frees them). The wait is of no use, since the change was complete when it was acknowledged.
 //!
 //! A descriptor that is sent through a UNIX socket stays open until it is received. If it is sent into a pair of
 //! sockets that have themselves been sent into that pair, and are open nowhere else, nobody can receive it. The
@@ -15,6 +14,7 @@ use std::env;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 
+use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg, socket, socketpair,
 };
@@ -22,23 +22,27 @@ use nix::sys::socket::{
 /// Set to anything, it turns this off.
 const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
 
+/// CHECK has deleted nothing, and waits at most for what others have just deleted.
+fn waits() -> bool {
+    env::var_os(SWITCH).is_some() || env::var_os("CNI_COMMAND").is_some_and(|command| command == "CHECK")
+}
+
 /// How a socket is closed: at once, or by the kernel's garbage collector.
 #[derive(Debug, Default)]
 pub(super) struct SocketClosing {
-    /// Whether the socket has sent a batch.
     may_wait: bool,
     is_sent_away: bool,
 }
 
 impl SocketClosing {
-    /// To be called when the socket sends a batch.
-    pub(super) const fn expect_wait(&mut self) {
-        self.may_wait = true;
+    /// The end of a socket of a protocol.
+    pub(super) const fn of(protocol: isize) -> Self {
+        Self { may_wait: protocol == NETLINK_NETFILTER, is_sent_away: false }
     }
 
     /// To be called before the socket's own descriptor is closed; this is dropped after that.
     pub(super) fn before_close(&mut self, socket: &netlink_sys::Socket) {
-        if !self.may_wait || env::var_os(SWITCH).is_some() {
+        if !self.may_wait || waits() {
             return;
         }
         match send_away(socket.as_raw_fd()) {

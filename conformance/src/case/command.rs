@@ -460,8 +460,10 @@ fn losses(world: &mut World<'_>, options: &[&str]) {
     let lost = |loss: &Loss| {
         let name = format!("{loss:?}");
         let row = row(loss.to_string(), &mut || lose(world, &name, *loss, neighbour.as_deref(), &options));
-        // What is left in the container is in nobody's way. After a loss that holds there is no container.
-        drop(catch_unwind(AssertUnwindSafe(|| end(world, &name))));
+        // After a loss that does not hold. What is left in the container is in nobody's way.
+        if world.containers.contains_key(&name) {
+            drop(catch_unwind(AssertUnwindSafe(|| end(world, &name))));
+        }
         row
     };
     let rows: Vec<String> = all.map(lost).collect();
@@ -482,11 +484,12 @@ fn lose(world: &mut World<'_>, name: &str, loss: Loss, neighbour: Option<&str>, 
     } else if Loss::OF_LISTS.contains(&loss) {
         one.list["name"] = "renamed".into();
     }
-    match loss {
-        // Nothing tells of the end of a namespace that other plugins have given no number.
-        Loss::NameAndNetns if world.is_table => container.remove(),
-        Loss::NameAndNetns => world.sandbox.end(&container),
-        _ => {}
+    if loss == Loss::NameAndNetns {
+        if world.is_table {
+            // Nothing would tell of the end of a namespace that other plugins have given no number.
+            world.sandbox.sh(&format!("ip netns set {} auto 2>/dev/null || true", container.name()));
+        }
+        world.sandbox.end(&container);
     }
     for time in ["once", "again"] {
         let one = world.attachment(name);

@@ -172,7 +172,9 @@ pub fn directories(named: Option<&Path>) -> Vec<PathBuf> {
     let multus = multus.filter(|plugin| plugin["type"].as_str().is_some_and(|kind| kind.starts_with("multus")));
     let multus = multus.filter_map(|plugin| plugin["cniDir"].as_str().map(PathBuf::from));
     let mut found: Vec<PathBuf> = below.filter(|path| !path.ends_with(LEASES)).chain(multus).collect();
-    found.retain(|directory| directory != Path::new(DIRECTORY) && results(directory).is_dir());
+    found.retain(|directory| {
+        directory.is_absolute() && directory != Path::new(DIRECTORY) && results(directory).is_dir()
+    });
     found.sort();
     found.dedup();
     found.insert(0, PathBuf::from(DIRECTORY));

@@ -77,12 +77,12 @@ struct Host {
 }
 
 impl Host {
-    fn new(version: &str) -> Self {
+    fn new(version: &str, interface: &str) -> Self {
         let ranges = json!([[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]);
         let list = json!({
             "cniVersion": version, "name": "n1",
             "plugins": [
-                {"type": "bridge", "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges}},
+                {"type": interface, "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges}},
                 {"type": "firewall"},
                 {"type": "portmap", "capabilities": {"portMappings": true}},
             ],
@@ -177,7 +177,7 @@ impl Host {
 #[test]
 fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
     for_each(rows(), |fault| {
-        let host = Host::new("1.1.0");
+        let host = Host::new("1.1.0", if fault.tables == "nat" { "ptp" } else { "bridge" });
         let (healthy, failing) = (host.healthy(), host.failing(&fault));
         let [named, oldest] = [host.named(), host.oldest()].map(|list| failing.clone().listing(list));
         failing.status().expect_success();
@@ -225,7 +225,7 @@ fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
 fn what_the_reference_has_made_is_removed_where_iptables_finds_no_tables() {
     let Some(reference) = reference::find("the reference's rules without iptables") else { return };
     for_each(rows(), |fault| {
-        let host = Host::new("1.0.0");
+        let host = Host::new("1.0.0", "bridge");
         let mut attachment = host.attachment("go");
         host.healthy().binaries(&reference.folder).add(&mut attachment).expect_success();
         assert_ne!(host.left(), [""; 0]);
@@ -237,7 +237,7 @@ fn what_the_reference_has_made_is_removed_where_iptables_finds_no_tables() {
 /// Rules may also be in legacy tables, which nobody can read then.
 #[test]
 fn rules_in_nf_tables_are_removed_where_legacy_tables_outlive_the_programs() {
-    let host = Host::new("1.1.0");
+    let host = Host::new("1.1.0", "bridge");
     for table in ["nat", "filter"] {
         host.sandbox.sh(&format!("iptables-legacy -t {table} -S"));
         host.sandbox.sh(&format!("ip6tables-legacy -t {table} -S"));
@@ -263,7 +263,7 @@ fn what_may_pass_does_not_count_as_missing() {
     for_each(FAILING.lines().map(|text| (text, text)), |text| {
         let fault = Fault::new(text, FAMILIES[2], "*");
         let code = if text.contains("lock") { 11 } else { 104 };
-        let host = Host::new("1.1.0");
+        let host = Host::new("1.1.0", "bridge");
         let failing = || host.failing(&fault);
         let [mut refused, mut removed, mut running] = ["c1", "c2", "c3"].map(|name| host.attachment(name));
         failing().add(&mut refused).expect_error("bridge", code, "");

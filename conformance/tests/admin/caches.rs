@@ -71,7 +71,11 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
         [("multus", "/var/lib/cni/multus"), ("cri-dockerd", "/var/lib/cni/cache"), ("named", "/run/multus")],
         |path| {
             let sandbox = host();
-            configure(&sandbox, &json!({"name": "m", "type": "multus", "cniDir": "/run/multus"}));
+            let multus = |folder: &str| json!({"type": "multus", "cniDir": folder});
+            configure(
+                &sandbox,
+                &json!({"name": "m", "plugins": [multus("/run/multus"), multus("/var/lib/cni/"), multus("")]}),
+            );
             PublishedContainer::add(&sandbox, "first", 8080);
             let entry = cache().pop().expect("an entry");
             move_cache(path);
@@ -117,6 +121,13 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
                 "{removed}"
             );
             assert_eq!(fs::read_dir(Path::new(path).join("results")).expect("the cache").count(), 0);
+            fs::remove_dir_all("/var/lib/cni/results").expect("remove the cache");
+            fs::write("/var/lib/cni/results", "no folder").expect("write");
+            let unread = tool(&sandbox, &["doctor"]);
+            assert!(
+                unread.stdout().contains("note     caches: a cache cannot be read: /var/lib/cni/results: "),
+                "{unread}"
+            );
         },
     );
 }

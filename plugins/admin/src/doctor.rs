@@ -64,8 +64,17 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
 
 fn look_at_host(options: &DoctorOptions) -> ExitCode {
     let runtimes = runtimes::found();
-    // A cache that cannot be read is reported by `list`.
-    let found = Inventory::observe(&Scope::default(), Depth::Lives).unwrap_or_default();
+    let (found, caches) = match Inventory::observe(&Scope::default(), Depth::Lives) {
+        Ok(found) => {
+            let caches = caches(&found.caches);
+            (found, caches)
+        }
+        Err(error) => {
+            let cure = "list, gc and repair need it: make it a folder that root can read";
+            let unread = Finding::note("caches", format!("a cache cannot be read: {error}"), cure);
+            (Inventory::default(), Some(unread))
+        }
+    };
     let findings: Vec<Finding> = [
         permissions::look(),
         kernel::look(),
@@ -74,7 +83,7 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
         flannel::look(options.config_dir.as_deref()),
-        found.caches.first().map(|_| Finding::fine("caches", result_cache::names(&found.caches))).into_iter().collect(),
+        caches.into_iter().collect(),
         ports::look(&found),
         lo::findings(found.attached.iter()),
     ]
@@ -86,6 +95,13 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
         ExitCode::SUCCESS if findings.iter().any(|one| one.severity == Severity::Problem) => ExitCode::from(FOUND),
         other => other,
     }
+}
+
+/// Names the caches that were read. That of libcni may be missing.
+fn caches(directories: &[PathBuf]) -> Option<Finding> {
+    let existing = directories.iter().filter(|directory| result_cache::results(directory).is_dir());
+    let existing: Vec<PathBuf> = existing.cloned().collect();
+    (!existing.is_empty()).then(|| Finding::fine("caches", result_cache::names(&existing)))
 }
 
 /// The findings, and how many of them are problems.

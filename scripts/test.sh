@@ -91,7 +91,7 @@ quick() {
     # Tests that only root can set up are in modules of this name; the whole test runs them.
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast -- --skip as_root
     cargo test --quiet --package cni-netfilter --package cni-plugin --locked --test rules --test call
-    cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
+    cargo test --quiet --workspace --locked --doc
     cargo test --quiet --package cni-repo --locked --test repo -- --skip packages
     local missing=''
     if command -v nft >/dev/null && command -v iptables >/dev/null && command -v ip >/dev/null && unshare --user --map-root-user --net true 2>/dev/null; then
@@ -204,16 +204,6 @@ run_programs() {
     return $result
 }
 
-# crates_with_examples: "--package NAME" for each crate whose documentation has examples. For every other crate rustdoc would take a
-# second to find none.
-crates_with_examples() {
-    local manifest
-    grep -rlE '^ *//[/!] ```' --include='*.rs' common plugins conformance | cut -d / -f 1-2 | sort -u | while read -r crate; do
-        manifest=$crate/Cargo.toml
-        printf -- '--package\n%s\n' "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)"
-    done
-}
-
 # Builds all tests of the workspace, and writes down which program is which. The binary comes first: its last part keeps one processor
 # busy alone.
 build_tests() {
@@ -224,11 +214,10 @@ build_tests() {
 
 # Checks the sources, and the examples in the documentation of crates, with the processor time that the tests leave.
 check_sources_beside() {
-    local examples
     renice -n 19 $BASHPID >/dev/null
     check_sources
-    mapfile -t examples < <(crates_with_examples)
-    cargo test "${examples[@]}" --locked --no-fail-fast --doc
+    # Of the whole workspace: for some crates of it cargo would build what they use once more.
+    cargo test --quiet --workspace --locked --no-fail-fast --doc
 }
 
 # The end of the last line, if a runtime is missing.

@@ -239,7 +239,7 @@ fn a_host_that_keeps_tables_notices_what_others_change_before_each_decision() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
     fn the_outcome_is_that_of_programs_that_remember_nothing(events in proptest::collection::vec(event(), 40)) {

@@ -9,7 +9,7 @@ use cni_conformance::numbers::Numbers;
 use cni_fuzz::{FuzzTarget, TARGETS};
 
 /// Inputs for each target.
-const INPUTS: usize = 3000;
+const INPUTS: usize = 2000;
 
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("list {}: {error}", folder.display()));

@@ -25,6 +25,10 @@ fn take_and_repair(sandbox: &Sandbox, guests: &[RepairedContainer<'_>], before: 
     let repaired = repair(sandbox, &[]);
     assert!(repaired.succeeded() && repaired.stdout().contains(": repaired: "), "after {take}: {repaired}");
     assert_same_rules(before, &state(sandbox, guests), take);
+}
+
+/// Requires that nothing is missing, for CHECK and for `repair`.
+fn assert_whole(sandbox: &Sandbox, guests: &[RepairedContainer<'_>]) {
     guests.iter().for_each(RepairedContainer::check);
     assert_said(&repair(sandbox, &[]), &vec!["nothing missing"; guests.len()]);
 }
@@ -47,6 +51,7 @@ fn every_rule_of_iptables(backend: Backend) {
         for rule in rules {
             take_and_repair(&sandbox, &guests, &before, &format!("{program} -t {table} -D {rule}"), true);
         }
+        assert_whole(&sandbox, &guests);
     }
 }
 
@@ -91,6 +96,7 @@ fn every_rule_of_nf_tables_is_missed() {
         let checked = !rule.starts_with("inet cni_plugins_localnet");
         take_and_repair(&sandbox, &guests, &before, &format!("nft delete rule {rule}"), checked);
     }
+    assert_whole(&sandbox, &guests);
 }
 
 #[test]
@@ -106,4 +112,5 @@ fn every_element_of_a_set_and_a_whole_table_are_missed() {
         take_and_repair(&sandbox, &guests, &before, &take, true);
     }
     take_and_repair(&sandbox, &guests, &before, "nft delete table inet cni_plugins_localnet", false);
+    assert_whole(&sandbox, &guests);
 }

@@ -1,6 +1,7 @@
 //! Namespaces of the calling thread's own, with one container, and a text of everything an ADD may leave.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -42,8 +43,9 @@ impl Sandbox {
         made.join().expect("container");
         let binaries = PathBuf::from("/run/bin");
         fs::create_dir(&binaries).expect("folder");
-        fs::copy(env!("CARGO_BIN_EXE_cni-plugins"), binaries.join("host-local")).expect("binary");
-        fs::hard_link(binaries.join("host-local"), binaries.join("bridge")).expect("binary");
+        for plugin in ["host-local", "bridge"] {
+            symlink(env!("CARGO_BIN_EXE_cni-plugins"), binaries.join(plugin)).expect("a link to the binary");
+        }
         Self { binaries }
     }
 

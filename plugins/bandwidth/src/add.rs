@@ -2,6 +2,7 @@
 //! have none; then ADD only looks for the ifb of an earlier ADD, by its names.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
@@ -14,14 +15,13 @@ use cni_plugin::journal::Journal;
 
 use crate::config::{Config, ShapedDirection};
 use crate::del::{del, removal_of};
-use crate::error::BandwidthError;
 use crate::ifb::{self, ChosenIfb};
 use crate::limit::{RateLimit, frame};
 use crate::port::{self, Port};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
-    let mut result = request.prev_result()?.ok_or(BandwidthError::NoPrevResult)?;
+    let mut result = port::prev_result(request)?;
     let at = request.attachment()?;
     if config.is_empty() {
         if !ifb::noted(&at, journal.host())?.is_empty() {
@@ -65,13 +65,21 @@ fn end_unwanted(config: &Config, at: &Attachment, port: &Port, host: &mut dyn Ho
 }
 
 /// A bucket that a frame fits into: another one would let no large packet pass, and small ones as if all were well.
-fn checked(direction: ShapedDirection, limit: RateLimit, mtu: u32) -> Result<Shaper, BandwidthError> {
+fn checked(direction: ShapedDirection, limit: RateLimit, mtu: u32) -> Result<Shaper, Error> {
     let (shaper, frame) = (limit.shaper(mtu), frame(mtu));
     let RateLimit { rate, burst } = limit;
     match shaper.bucket() >= frame {
         true => Ok(shaper),
-        false if u64::from(burst) < frame => Err(BandwidthError::SmallBurst { direction, burst, frame }),
-        false => Err(BandwidthError::LowRate { direction, rate, frame }),
+        false if u64::from(burst) < frame => {
+            let (burst, least) = (u64::from(burst) * 8, frame * 8);
+            let text = format!("{burst} bits cannot pass a frame of {frame} bytes");
+            Err(fail!(InvalidConfig, "{direction}Burst of {text}: {least} bits are needed"))
+        }
+        false => {
+            let rate = u128::from(rate) * 8;
+            let text = format!("{rate} bits per second is too low for a frame of {frame} bytes");
+            Err(fail!(InvalidConfig, "{direction}Rate of {text}"))
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use serde::Deserialize;
 
@@ -23,44 +24,6 @@ impl fmt::Display for ShapedDirection {
             Self::Ingress => "ingress",
             Self::Egress => "egress",
         })
-    }
-}
-
-/// Numbers of bits that are no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LimitError {
-    /// A rate without a burst.
-    #[error("if rate is set, burst must also be set")]
-    NoBurst { direction: ShapedDirection, rate: u64 },
-    /// A burst without a rate.
-    #[error("if burst is set, rate must also be set")]
-    NoRate { direction: ShapedDirection, burst: u64 },
-    /// More than the kernel counts.
-    #[error("burst cannot be more than 4GB")]
-    Burst { direction: ShapedDirection, burst: u64 },
-    /// Less than a byte.
-    #[error("rate cannot be less than 8 bits per second")]
-    Rate { direction: ShapedDirection, rate: u64 },
-}
-
-impl Failure for LimitError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoBurst { .. } | Self::NoRate { .. } | Self::Burst { .. } | Self::Rate { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::NoBurst { direction, rate } => format!("{direction}Rate is {rate}, and there is no {direction}Burst"),
-            Self::NoRate { direction, burst } => {
-                format!("{direction}Burst is {burst}, and there is no {direction}Rate")
-            }
-            Self::Burst { direction, burst } => {
-                format!("{direction}Burst is {burst} bits, where 34359738359 is the most")
-            }
-            Self::Rate { direction, rate } => format!("{direction}Rate is {rate} bits per second; 0 is no limit"),
-        }
     }
 }
 
@@ -123,15 +86,31 @@ impl Config {
 }
 
 /// The limit of a rate and a burst in bits; what is less than a byte is dropped.
-fn limit(direction: ShapedDirection, rate: u64, burst: u64) -> Result<Option<RateLimit>, LimitError> {
+fn limit(direction: ShapedDirection, rate: u64, burst: u64) -> Result<Option<RateLimit>, Error> {
     match (rate, burst) {
         (0, 0) => Ok(None),
-        (rate, 0) => Err(LimitError::NoBurst { direction, rate }),
-        (0, burst) => Err(LimitError::NoRate { direction, burst }),
-        (rate @ ..8, _) => Err(LimitError::Rate { direction, rate }),
+        (rate, 0) => Err(fail!(
+            InvalidConfig,
+            "if rate is set, burst must also be set",
+            details: "{direction}Rate is {rate}, and there is no {direction}Burst"
+        )),
+        (0, burst) => Err(fail!(
+            InvalidConfig,
+            "if burst is set, rate must also be set",
+            details: "{direction}Burst is {burst}, and there is no {direction}Rate"
+        )),
+        (rate @ ..8, _) => Err(fail!(
+            InvalidConfig,
+            "rate cannot be less than 8 bits per second",
+            details: "{direction}Rate is {rate} bits per second; 0 is no limit"
+        )),
         (rate, burst) => match u32::try_from(burst / 8) {
             Ok(bytes) if bytes < u32::MAX => Ok(Some(RateLimit { rate: rate / 8, burst: bytes })),
-            Ok(_) | Err(_) => Err(LimitError::Burst { direction, burst }),
+            Ok(_) | Err(_) => Err(fail!(
+                InvalidConfig,
+                "burst cannot be more than 4GB",
+                details: "{direction}Burst is {burst} bits, where 34359738359 is the most"
+            )),
         },
     }
 }

@@ -62,7 +62,9 @@ fn stale_without_alias(
         }
     }
     let kept = kept.iter().map(IfbNames::of).collect::<Result<Vec<_>, _>>()?;
-    let is_kept = |link: &Link| kept.iter().any(|names| names.texts().contains(&link.name));
+    let is_kept = |link: &Link| {
+        kept.iter().any(|names| [&names.shared, &names.own].iter().any(|name| name.as_str() == link.name))
+    };
     links.retain(|link| !used.contains(&link.index) && !is_kept(link));
     Ok(links)
 }

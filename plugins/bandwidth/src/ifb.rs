@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName, hash_hex};
 use cni_interface::alias::LinkOwner;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::error::BandwidthError;
 use crate::port::Port;
 
 /// The kernel's word for such a link.
@@ -43,11 +43,6 @@ impl IfbNames {
         let shared = named(format!("{network}{container}"))?;
         Ok(Self { shared, own: named(format!("{network}{container}{ifname}"))? })
     }
-
-    /// As texts, for messages.
-    pub fn texts(&self) -> [String; 2] {
-        [self.shared.to_string(), self.own.to_string()]
-    }
 }
 
 /// Whether a link has the name of an ifb, of any attachment.
@@ -75,7 +70,8 @@ pub fn choose(at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<Chose
             return Ok(ChosenIfb { name: name.clone(), found: None });
         }
     }
-    Err(BandwidthError::NoIfbName { names: names.texts() }.into())
+    let details = format!("the links {} and {} of the host are somebody else's", names.shared, names.own);
+    Err(fail!(Conflict, "adding link: file exists", details: "{details}"))
 }
 
 /// The existing ifbs of an attachment; `port` is the host's end of its interface, if it still exists.

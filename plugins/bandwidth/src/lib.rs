@@ -11,7 +11,6 @@ mod add;
 mod check;
 mod config;
 mod del;
-mod error;
 mod gc;
 mod ifb;
 mod limit;

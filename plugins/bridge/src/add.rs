@@ -13,7 +13,6 @@ use cni_plugin::journal::Journal;
 use crate::config::Config;
 use facts::Facts;
 
-mod error;
 mod facts;
 mod gateways;
 mod plan;

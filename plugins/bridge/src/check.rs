@@ -3,9 +3,8 @@
 //! What does not matter to traffic is ignored: the MAC address of the host's end (udev may change it), promiscuous
 //! mode that a packet sniffer has set, routes and addresses that ADD did not add.
 
-use std::net::IpAddr;
-
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
@@ -19,28 +18,6 @@ use cni_plugin::host::Host;
 use crate::config::Config;
 use crate::ports;
 use crate::spoof::{self, CheckNames};
-
-/// Differences of a bridge that CHECK finds.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// The bridge does not receive every frame.
-    #[error("Bridge interface {bridge} configured Promisc Mode true doesn't match current state: false")]
-    NotPromisc { bridge: String },
-    /// The bridge has lost the gateway's address.
-    #[error("Failed to match gateway addr {gateway} on bridge {bridge}")]
-    GatewayAddress { gateway: IpAddr, bridge: String },
-    /// The MAC spoof check is not complete.
-    #[error("MAC spoof check of the container not found: {rule}")]
-    SpoofCheck { rule: String },
-}
-
-impl Failure for CheckError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NotPromisc { .. } | Self::GatewayAddress { .. } | Self::SpoofCheck { .. } => Code::CheckFailed,
-        }
-    }
-}
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
@@ -75,7 +52,8 @@ fn check_bridge(config: &Config, result: &CniResult, host: &mut dyn Host) -> Res
     verify::kind(&bridge, "bridge")?;
     verify::up(Ns::Host, &bridge)?;
     if config.promisc && bridge.promiscuity == 0 {
-        return Err(CheckError::NotPromisc { bridge: bridge.name }.into());
+        let text = format!("Bridge interface {} configured Promisc Mode true", bridge.name);
+        return Err(fail!(CheckFailed, "{text} doesn't match current state: false"));
     }
     Ok(bridge)
 }
@@ -101,7 +79,8 @@ fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut
     let found = host.addresses(Ns::Host, Some(index), None)?;
     for gateway in result.ips.iter().filter_map(|ip| ip.gateway) {
         if !found.iter().any(|address| address.cidr.address() == gateway) {
-            return Err(CheckError::GatewayAddress { gateway, bridge: config.gateway_link().to_string() }.into());
+            let bridge = config.gateway_link();
+            return Err(fail!(CheckFailed, "Failed to match gateway addr {gateway} on bridge {bridge}"));
         }
     }
     Ok(())
@@ -118,7 +97,7 @@ fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Ho
     let Some(mac) = &container.mac else { return Ok(()) };
     let names = CheckNames::find(at, host)?;
     match Ruleset::from(spoof::ensure(&names, &veth, mac)).missing(host.netfilter(Ns::Host)?)? {
-        Some(rule) => Err(CheckError::SpoofCheck { rule: rule.to_string() }.into()),
+        Some(rule) => Err(fail!(CheckFailed, "MAC spoof check of the container not found: {rule}")),
         None => Ok(()),
     }
 }

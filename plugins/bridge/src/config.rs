@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
-use cni_core::names::{IfName, NameError};
+use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::{self, KeyError};
@@ -17,38 +18,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
-
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// `bridge` is not an interface name.
-    #[error("failed to create bridge {name:?}")]
-    BridgeName {
-        name: String,
-        #[source]
-        source: NameError,
-    },
-    /// `bridge` is a pattern to the kernel, which would choose a number for it.
-    #[error("failed to create bridge {name:?}: the kernel would replace the % with a number")]
-    BridgePattern { name: String },
-    /// IPAM needs an interface that is up.
-    #[error("cannot use IPAM when DisableContainerInterface flag is set")]
-    IpamOnDisabledInterface,
-    /// A bridge port cannot do both.
-    #[error("cannot set hairpin mode and promiscuous mode at the same time")]
-    HairpinAndPromisc,
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::BridgeName { .. }
-            | Self::BridgePattern { .. }
-            | Self::IpamOnDisabledInterface
-            | Self::HairpinAndPromisc => Code::InvalidConfig,
-        }
-    }
-}
 
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,14 +123,17 @@ impl Config {
         let args = request.args()?;
         let mac = keys.mac(args.mac)?;
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
-        let bridge = IfName::parse(&bridge).map_err(|source| ConfigError::BridgeName { name: bridge, source })?;
+        let bridge = IfName::parse(&bridge)
+            .map_err(|error| fail!(InvalidConfig, "failed to create bridge {bridge:?}", details: "{error}"))?;
         let gateway = match (keys.is_default_gateway, keys.is_gateway) {
             (true, _) => HostGateway::DefaultRoute,
             (false, true) => HostGateway::Address,
             (false, false) => HostGateway::None,
         };
         if is_pattern(&bridge) {
-            return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
+            let name = bridge.as_str();
+            let text = "the kernel would replace the % with a number";
+            return Err(fail!(InvalidConfig, "failed to create bridge {name:?}: {text}"));
         }
         let ipam = keys.ipam.plugin();
         let earlier = if keys.preserve_default_vlan { EarlierVlans::Kept } else { EarlierVlans::Removed };
@@ -193,12 +165,12 @@ impl Config {
     }
 
     /// Refuses combinations of keys that ADD cannot carry out.
-    pub fn for_add(self) -> Result<Self, ConfigError> {
+    pub fn for_add(self) -> Result<Self, Error> {
         if self.ipam.is_some() && self.leave_down {
-            return Err(ConfigError::IpamOnDisabledInterface);
+            return Err(fail!(InvalidConfig, "cannot use IPAM when DisableContainerInterface flag is set"));
         }
         if self.hairpin && self.promisc {
-            return Err(ConfigError::HairpinAndPromisc);
+            return Err(fail!(InvalidConfig, "cannot set hairpin mode and promiscuous mode at the same time"));
         }
         Ok(self)
     }

@@ -1,35 +1,16 @@
 //! The bridge port that is the host's end of a container's veth.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_interface::alias::LinkOwner;
 use cni_interface::verify;
 use cni_interface::veth::{self, NewVeth};
 use cni_model::link::Link;
 use cni_model::plan::{BridgePort, LinkSetting, Ns, Plan, Step};
-use cni_model::vlan::{PortVlans, VlanId};
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-
-/// Differences of a port that CHECK finds.
-#[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// The host's end is missing, or is not a port of the bridge.
-    #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is not a port of {bridge}")]
-    NotAPort { bridge: String, ifname: String },
-    /// The port does not take part in a VLAN as it should.
-    #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]
-    PortVlan { vlan: VlanId, port: String, want: PortVlans },
-}
-
-impl Failure for PortError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NotAPort { .. } | Self::PortVlan { .. } => Code::CheckFailed,
-        }
-    }
-}
 
 /// Plans the port: what the host's end of the veth becomes.
 pub fn plan_port(plan: &mut Plan, config: &Config, veth: &NewVeth) {
@@ -52,8 +33,11 @@ pub fn find(
 ) -> Result<Link, Error> {
     let is_ours = |link: &Link| link.master == Some(bridge.index) && LinkOwner::of(link, at) != LinkOwner::Another;
     let port = veth::host_end(container, host)?.filter(is_ours);
-    let (bridge, ifname) = (config.bridge.to_string(), at.ifname.to_string());
-    Ok(port.ok_or(PortError::NotAPort { bridge, ifname })?)
+    port.ok_or_else(|| {
+        let (bridge, ifname) = (&config.bridge, &at.ifname);
+        let text = format!("CNI veth created for bridge {bridge} was not found");
+        fail!(CheckFailed, "{text}: the peer of {ifname} is not a port of {bridge}")
+    })
 }
 
 /// Requires that the port is up, and in the configured VLANs.
@@ -61,7 +45,10 @@ pub fn check(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Er
     verify::up(Ns::Host, port)?;
     let Some(want) = &config.vlans.port else { return Ok(()) };
     match want.first_missing(&host.devices().port_vlans(Ns::Host, port.index)?) {
-        Some(vlan) => Err(PortError::PortVlan { vlan, port: port.name.clone(), want: want.clone() }.into()),
+        Some(vlan) => {
+            let port = &port.name;
+            Err(fail!(CheckFailed, "VLAN {vlan} not found on interface {port}, where {want} are expected"))
+        }
         None => Ok(()),
     }
 }

@@ -2,62 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use cni_core::error::{Code, Failure};
-use cni_core::names::{IfName, NameError};
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::names::IfName;
 use cni_model::vlan::{EarlierVlans, PortVlans, VlanId};
 use serde::Deserialize;
-
-/// Errors of the VLAN keys.
-#[derive(Debug, thiserror::Error)]
-pub enum VlanKeyError {
-    /// `vlan` is not a VLAN ID.
-    #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
-    Id { id: i64 },
-    /// An element of `vlanTrunk` is null.
-    #[error("incorrect trunk parameter: null")]
-    TrunkNull { element: usize },
-    /// A number in an element of `vlanTrunk` is not a VLAN ID.
-    #[error("incorrect trunk {key} parameter")]
-    TrunkId { element: usize, key: &'static str, id: i64 },
-    /// A range ends before it begins.
-    #[error("minID is greater than maxID in trunk parameter")]
-    TrunkOrder { element: usize, min: VlanId, max: VlanId },
-    /// A range has only one end.
-    #[error("minID and maxID should be configured simultaneously, {missing} is missing")]
-    TrunkHalf { element: usize, missing: &'static str },
-    /// The name of the VLAN's gateway link would be invalid.
-    #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
-    LinkName {
-        name: String,
-        #[source]
-        source: NameError,
-    },
-}
-
-impl Failure for VlanKeyError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Id { .. }
-            | Self::TrunkNull { .. }
-            | Self::TrunkId { .. }
-            | Self::TrunkOrder { .. }
-            | Self::TrunkHalf { .. }
-            | Self::LinkName { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Id { .. } => String::new(),
-            Self::TrunkNull { element } | Self::TrunkHalf { element, missing: _ } => format!("vlanTrunk[{element}]"),
-            Self::TrunkId { element, key, id } => {
-                format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {}", VlanId::LAST)
-            }
-            Self::TrunkOrder { element, min, max } => format!("vlanTrunk[{element}]: {min} is greater than {max}"),
-            Self::LinkName { name, source } => format!("{source}: {name} has {} bytes, and 15 fit", name.len()),
-        }
-    }
-}
 
 /// The configured VLANs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,11 +49,14 @@ pub(crate) struct TrunkKeys {
 
 impl VlanKeys {
     /// Checks the keys, `vlan` first. `gateway` is the bridge, if it shall be the containers' gateway.
-    pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanKeyError> {
+    pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, Error> {
         let Self { vlan, trunk: elements, earlier } = self;
         let access = match *vlan {
             0 => None,
-            id => Some(VlanId::new(id).ok_or(VlanKeyError::Id { id })?),
+            id => Some(VlanId::new(id).ok_or_else(|| {
+                let last = VlanId::LAST;
+                fail!(InvalidConfig, "invalid VLAN ID {id} (must be between 0 and {last})")
+            })?),
         };
         let tagged = trunk(elements.as_deref().unwrap_or_default())?;
         let in_use = access.is_some() || !tagged.is_empty();
@@ -120,25 +72,36 @@ impl VlanKeys {
     }
 }
 
-fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: EarlierVlans) -> Result<GatewayLink, VlanKeyError> {
+fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: EarlierVlans) -> Result<GatewayLink, Error> {
     let name = format!("{bridge}.{vlan}");
     match IfName::parse(&name) {
         Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),
-        Err(source) => Err(VlanKeyError::LinkName { name, source }),
+        Err(error) => {
+            let text = format!("failed to create vlan interface: failed to create vlan gateway {name:?}");
+            let length = name.len();
+            Err(fail!(InvalidConfig, "{text}", details: "{error}: {name} has {length} bytes, and 15 fit"))
+        }
     }
 }
 
 /// Every VLAN of a trunk.
-fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanKeyError> {
+fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, Error> {
     let mut all = BTreeSet::new();
     for (element, keys) in elements.iter().enumerate() {
-        let TrunkKeys { min, max, id } = keys.as_ref().ok_or(VlanKeyError::TrunkNull { element })?;
+        let refused = |text: &str, more: &str| fail!(InvalidConfig, "{text}", details: "vlanTrunk[{element}]{more}");
+        let half = |missing| {
+            refused(&format!("minID and maxID should be configured simultaneously, {missing} is missing"), "")
+        };
+        let TrunkKeys { min, max, id } = keys.as_ref().ok_or_else(|| refused("incorrect trunk parameter: null", ""))?;
         let number = |key, id: &Option<i64>| id.map(|id| trunk_id(element, key, id)).transpose();
         match (number("minID", min)?, number("maxID", max)?) {
-            (Some(min), Some(max)) if min > max => return Err(VlanKeyError::TrunkOrder { element, min, max }),
+            (Some(min), Some(max)) if min > max => {
+                let text = "minID is greater than maxID in trunk parameter";
+                return Err(refused(text, &format!(": {min} is greater than {max}")));
+            }
             (Some(min), Some(max)) => all.extend(min.through(max)),
-            (None, Some(_)) => return Err(VlanKeyError::TrunkHalf { element, missing: "minID" }),
-            (Some(_), None) => return Err(VlanKeyError::TrunkHalf { element, missing: "maxID" }),
+            (None, Some(_)) => return Err(half("minID")),
+            (Some(_), None) => return Err(half("maxID")),
             (None, None) => {}
         }
         all.extend(number("id", id)?);
@@ -146,8 +109,11 @@ fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanKeyErro
     Ok(all)
 }
 
-fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<VlanId, VlanKeyError> {
-    VlanId::new(id).ok_or(VlanKeyError::TrunkId { element, key, id })
+fn trunk_id(element: usize, key: &str, id: i64) -> Result<VlanId, Error> {
+    VlanId::new(id).ok_or_else(|| {
+        let details = format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {}", VlanId::LAST);
+        fail!(InvalidConfig, "incorrect trunk {key} parameter", details: "{details}")
+    })
 }
 
 #[cfg(test)]

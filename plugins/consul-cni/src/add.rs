@@ -1,13 +1,13 @@
 //! ADD: makes the rules, and replaces earlier ones.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_model::plan::{Ns, Plan, Step};
 use cni_plugin::journal::Journal;
 
-use crate::config::redirection;
-use crate::error::ConsulError;
+use crate::config::{BEHIND, redirection};
 use crate::rules::ruleset;
 
 /// Redirects what the container sends and gets.
@@ -15,7 +15,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let prev_result = request.prev_result()?;
     let redirection = redirection(request, journal.host())?;
     if prev_result.as_ref().is_some_and(|result| result.ips.is_empty()) {
-        return Err(ConsulError::NoAddress.into());
+        return Err(fail!(InvalidConfig, "got no container IPs", details: "{BEHIND}"));
     }
     journal.host().enter(request.netns().unwrap_or_default())?;
     let mut plan = Plan::default();

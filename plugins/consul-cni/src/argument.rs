@@ -1,10 +1,12 @@
 //! Parses the argument that Nomad sends: which connections are redirected, and where to. It is plain JSON, with Go's
 //! names of the fields.
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::{Error, Failure as _};
+use cni_core::fail;
 use cni_core::json::{Json, JsonError};
 use cni_netfilter::iptables::UidRange;
 use cni_plugin::host::Host;
@@ -18,53 +20,6 @@ pub const CONFIG: &str = "CONSUL_IPTABLES_CONFIG";
 
 /// The default port of the proxy for the container's own connections.
 const OUTBOUND_PORT: u16 = 15001;
-
-/// A value of the argument that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ArgumentError {
-    /// It is not JSON, or a value has the wrong type.
-    #[error("could not unmarshal CNI args: {CONFIG}")]
-    Decode(#[source] JsonError),
-    /// A key without which nothing can be redirected.
-    #[error("{key} is required to set up traffic redirection")]
-    Required { key: &'static str },
-    /// A number that is no port.
-    #[error("invalid {key} {value} (must be between {least} and 65535)")]
-    Port { key: &'static str, value: i64, least: u16 },
-    /// The address of the DNS is invalid.
-    #[error("invalid ConsulDNSIP {value:?}: unable to parse consulDNSIP")]
-    DnsAddress { value: String },
-    /// The address of the DNS is of the family that is not redirected.
-    #[error("invalid ConsulDNSIP {value:?}: for non dual stack setup ipv4 consulDNSIP required")]
-    DnsFamily { value: String },
-    /// An entry of a list, or the proxy's user.
-    #[error("invalid {key} {value:?}: {problem}")]
-    Entry { key: &'static str, value: String, problem: EntryError },
-}
-
-impl Failure for ArgumentError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Decode(source) => source.code(),
-            Self::Required { .. }
-            | Self::Port { .. }
-            | Self::DnsAddress { .. }
-            | Self::DnsFamily { .. }
-            | Self::Entry { .. } => Code::InvalidEnvironment,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Decode(source) => source.to_string(),
-            Self::Required { .. }
-            | Self::Port { .. }
-            | Self::DnsAddress { .. }
-            | Self::DnsFamily { .. }
-            | Self::Entry { .. } => format!("in {CONFIG} of CNI_ARGS"),
-        }
-    }
-}
 
 /// The destination of DNS questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +81,11 @@ struct Keys {
 
 /// Reads the argument, and looks names up on the host.
 pub fn parse(text: &str, host: &mut dyn Host) -> Result<Redirection, Error> {
-    let json = Json::parse(text.as_bytes()).map_err(ArgumentError::Decode)?;
-    let keys: Keys = if json == Json::Null { Keys::default() } else { json.decode().map_err(ArgumentError::Decode)? };
+    let undecoded = |error: JsonError| {
+        Error::stated(error.code(), format!("could not unmarshal CNI args: {CONFIG}"), error.to_string())
+    };
+    let json = Json::parse(text.as_bytes()).map_err(undecoded)?;
+    let keys: Keys = if json == Json::Null { Keys::default() } else { json.decode().map_err(undecoded)? };
     keys.check(&mut Names::new(host))
 }
 
@@ -135,11 +93,11 @@ impl Keys {
     fn check(self, names: &mut Names<'_>) -> Result<Redirection, Error> {
         let dns = self.dns()?;
         if self.proxy_user.is_empty() {
-            return Err(ArgumentError::Required { key: "ProxyUserID" }.into());
+            return Err(required("ProxyUserID"));
         }
         let proxy = explained("ProxyUserID", &self.proxy_user, entry::users(&self.proxy_user, names)?)?;
         if self.inbound == 0 {
-            return Err(ArgumentError::Required { key: "ProxyInboundPort" }.into());
+            return Err(required("ProxyInboundPort"));
         }
         let outbound = if self.outbound == 0 { OUTBOUND_PORT.into() } else { self.outbound };
         Ok(Redirection {
@@ -154,14 +112,15 @@ impl Keys {
         })
     }
 
-    fn dns(&self) -> Result<Option<DnsRedirection>, ArgumentError> {
-        let value = || self.dns_address.clone();
-        let address = match (self.dns_address.as_str(), self.dns_address.parse::<IpAddr>()) {
-            ("", _) => None,
-            (_, Ok(IpAddr::V4(address))) => Some(address),
-            (_, Ok(IpAddr::V6(_))) => return Err(ArgumentError::DnsFamily { value: value() }),
-            (_, Err(_)) => return Err(ArgumentError::DnsAddress { value: value() }),
+    fn dns(&self) -> Result<Option<DnsRedirection>, Error> {
+        let text = self.dns_address.as_str();
+        let problem = match (text, text.parse::<IpAddr>()) {
+            ("", _) => Ok(None),
+            (_, Ok(IpAddr::V4(address))) => Ok(Some(address)),
+            (_, Ok(IpAddr::V6(_))) => Err("for non dual stack setup ipv4 consulDNSIP required"),
+            (_, Err(_)) => Err("unable to parse consulDNSIP"),
         };
+        let address = problem.map_err(|problem| refused("ConsulDNSIP", text, problem))?;
         Ok(match (address, port("ConsulDNSPort", self.dns_port, 0)?) {
             (address, 0) => address.map(DnsRedirection::Address),
             (address, port) => {
@@ -171,13 +130,22 @@ impl Keys {
     }
 }
 
-fn port(key: &'static str, value: i64, least: u16) -> Result<u16, ArgumentError> {
-    let refused = ArgumentError::Port { key, value, least };
-    u16::try_from(value).ok().filter(|port| *port >= least).ok_or(refused)
+fn required(key: &str) -> Error {
+    fail!(InvalidEnvironment, "{key} is required to set up traffic redirection", details: "in {CONFIG} of CNI_ARGS")
 }
 
-fn explained<T>(key: &'static str, value: &str, found: Result<T, EntryError>) -> Result<T, ArgumentError> {
-    found.map_err(|problem| ArgumentError::Entry { key, value: value.to_owned(), problem })
+fn refused(key: &str, value: &str, problem: impl Display) -> Error {
+    fail!(InvalidEnvironment, "invalid {key} {value:?}: {problem}", details: "in {CONFIG} of CNI_ARGS")
+}
+
+fn port(key: &str, value: i64, least: u16) -> Result<u16, Error> {
+    let text = format!("invalid {key} {value} (must be between {least} and 65535)");
+    let found = u16::try_from(value).ok().filter(|port| *port >= least);
+    found.ok_or_else(|| fail!(InvalidEnvironment, "{text}", details: "in {CONFIG} of CNI_ARGS"))
+}
+
+fn explained<T>(key: &str, value: &str, found: Result<T, EntryError>) -> Result<T, Error> {
+    found.map_err(|problem| refused(key, value, problem))
 }
 
 fn ports(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<Vec<Ports>, Error> {
@@ -189,7 +157,7 @@ fn users(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<
 }
 
 /// Those of IPv6 need no rule, since nothing of IPv6 is redirected.
-fn networks(key: &'static str, values: &[String]) -> Result<Vec<Cidr>, ArgumentError> {
+fn networks(key: &'static str, values: &[String]) -> Result<Vec<Cidr>, Error> {
     let mut networks = Vec::new();
     for value in values {
         networks.extend(explained(key, value, entry::networks(value))?);

@@ -1,12 +1,15 @@
 //! The input of a call: the configuration, whose keys do not change what the plugin does, and the argument.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 use serde::Deserialize;
 
 use crate::argument::{self, CONFIG, Redirection};
-use crate::error::ConsulError;
+
+/// What helps where there is no address.
+pub const BEHIND: &str = "chain consul-cni behind the plugin that assigns addresses";
 
 /// In `CNI_ARGS`, what a Kubernetes runtime sends.
 const POD: &str = "K8S_POD_NAME";
@@ -43,9 +46,16 @@ pub fn redirection(request: &Request, host: &mut dyn Host) -> Result<Redirection
     match (args.own(CONFIG), args.own(POD_NAMESPACE), args.own(POD)) {
         (Some(text), _, _) => argument::parse(text, host),
         (None, Some(namespace), Some(pod)) => {
-            let (namespace, pod) = (namespace.to_owned(), pod.to_owned());
-            Err(ConsulError::Kubernetes { namespace, pod }.into())
+            let details = "use HashiCorp's consul-cni of consul-k8s there, or let its init container set the redirection up \
+                           (connectInject.cni.enabled=false)";
+            let text = format!("pod {namespace}/{pod}: Kubernetes annotations are not supported");
+            Err(fail!(UnsupportedField, "{text}", details: "{details}"))
         }
-        (None, _, _) => Err(ConsulError::NoArgument.into()),
+        (None, _, _) => {
+            let details = "CONSUL_IPTABLES_CONFIG in CNI_ARGS says what is redirected; Nomad (1.8 and later) sends it for \
+                           groups with a transparent_proxy block";
+            let text = "not running in a pod, namespace and pod should have values";
+            Err(fail!(InvalidEnvironment, "{text}", details: "{details}"))
+        }
     }
 }

@@ -13,7 +13,6 @@ mod check;
 mod config;
 mod del;
 mod entry;
-mod error;
 mod missing;
 mod names;
 mod rules;

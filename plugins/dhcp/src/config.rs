@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use serde::Deserialize;
 
@@ -11,31 +12,6 @@ use crate::wire::code;
 
 /// The longest value of an option.
 const LONGEST: usize = 255;
-
-/// A value that the plugin cannot use.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// There is no `ipam`.
-    #[error("IPAM config missing 'ipam' key")]
-    NoIpam,
-    /// `daemonSocketPath` is invalid.
-    #[error("invalid daemonSocketPath {path:?} (must be an absolute path)")]
-    Socket { path: String },
-    /// An option is neither a known name nor a number.
-    #[error("Can not parse option {option:?}: neither a known name nor a number from 1 to 254")]
-    Option { option: String },
-    /// A value is longer than 255 bytes.
-    #[error("value too long for option {option:?}{of}: {value:?}")]
-    Long { option: String, of: String, value: String },
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoIpam | Self::Socket { .. } | Self::Option { .. } | Self::Long { .. } => Code::InvalidConfig,
-        }
-    }
-}
 
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +59,8 @@ struct Requested {
 impl Config {
     /// Reads and checks every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let ipam = request.decode::<Keys>()?.ipam.ok_or(ConfigError::NoIpam)?;
+        let ipam = request.decode::<Keys>()?.ipam;
+        let ipam = ipam.ok_or_else(|| fail!(InvalidConfig, "IPAM config missing 'ipam' key"))?;
         let args = arguments(request);
         let provided = ipam.provide.iter().map(|entry| provided(entry, &args)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
@@ -116,11 +93,11 @@ pub fn leases_of(socket: &str) -> String {
     socket.strip_suffix(".sock").map_or_else(|| format!("{socket}.leases"), str::to_owned)
 }
 
-fn socket(path: String) -> Result<String, ConfigError> {
+fn socket(path: String) -> Result<String, Error> {
     match path.as_str() {
         "" => Ok(DEFAULT_SOCKET.to_owned()),
         given if given.starts_with('/') && !given.contains('\0') => Ok(path),
-        _ => Err(ConfigError::Socket { path }),
+        _ => Err(fail!(InvalidConfig, "invalid daemonSocketPath {path:?} (must be an absolute path)")),
     }
 }
 
@@ -134,7 +111,7 @@ fn arguments(request: &Request) -> BTreeMap<String, String> {
 
 /// The code and the value of an option; `None` if it has no value. A value of `CNI_ARGS` replaces that of the
 /// configuration.
-fn provided(entry: &Provided, args: &BTreeMap<String, String>) -> Result<Option<(u8, Vec<u8>)>, ConfigError> {
+fn provided(entry: &Provided, args: &BTreeMap<String, String>) -> Result<Option<(u8, Vec<u8>)>, Error> {
     let Provided { option, value, from_arg } = entry;
     let code = option_code(option)?;
     let of_args = args.get(from_arg).filter(|_| !from_arg.is_empty());
@@ -143,13 +120,13 @@ fn provided(entry: &Provided, args: &BTreeMap<String, String>) -> Result<Option<
     match value.len() {
         0 => Ok(None),
         1..=LONGEST => Ok(Some((code, value.clone().into_bytes()))),
-        _ => Err(ConfigError::Long { option: option.clone(), of, value: value.clone() }),
+        _ => Err(fail!(InvalidConfig, "value too long for option {option:?}{of}: {value:?}")),
     }
 }
 
 /// The list of option 55: the configured options come first. Unless one of them says otherwise, these follow: router
 /// and mask, as in the reference, and the options of the result: name servers, domains and the MTU.
-fn requested(entries: &[Requested]) -> Result<Vec<u8>, ConfigError> {
+fn requested(entries: &[Requested]) -> Result<Vec<u8>, Error> {
     const DEFAULTS: [u8; 6] = [
         code::ROUTER,
         code::SUBNET_MASK,
@@ -177,7 +154,7 @@ fn requested(entries: &[Requested]) -> Result<Vec<u8>, ConfigError> {
     Ok(list)
 }
 
-fn option_code(option: &str) -> Result<u8, ConfigError> {
+fn option_code(option: &str) -> Result<u8, Error> {
     let known = match option {
         "dhcp-client-identifier" => Some(code::CLIENT_IDENTIFIER),
         "subnet-mask" => Some(code::SUBNET_MASK),
@@ -189,7 +166,8 @@ fn option_code(option: &str) -> Result<u8, ConfigError> {
         number if number.starts_with('+') => None,
         number => number.parse().ok().filter(|code| (1..code::END).contains(code)),
     };
-    known.ok_or_else(|| ConfigError::Option { option: option.to_owned() })
+    let text = "neither a known name nor a number from 1 to 254";
+    known.ok_or_else(|| fail!(InvalidConfig, "Can not parse option {option:?}: {text}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The daemon's record of a lease, with which it continues after a restart: one file for each lease, as JSON. It is of
 //! no use after the namespace has ended, and is lost at a reboot.
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{DhcpLease, Identity};
@@ -9,25 +10,6 @@ use crate::key::{InterfaceLocation, LeaseKey};
 
 /// The number of the format.
 const FORMAT: u32 = 1;
-
-/// A record that is not understood.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// It is torn, or something else.
-    #[error("the record of a lease is not understood")]
-    Text(#[source] serde_json::Error),
-    /// It is of another release.
-    #[error("the record of a lease is of format {0}, which is not known")]
-    Format(u32),
-}
-
-impl Failure for RecordError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Text(_) | Self::Format(_) => Code::Decoding,
-        }
-    }
-}
 
 /// A lease, with all that is needed to prolong it and to give it back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,14 +32,17 @@ impl LeaseRecord {
     }
 
     /// Reads a record.
-    pub fn parse(text: &[u8]) -> Result<Self, RecordError> {
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct RecordFormat {
             format: u32,
         }
-        match serde_json::from_slice(text).map_err(RecordError::Text)? {
-            RecordFormat { format: FORMAT } => serde_json::from_slice(text).map_err(RecordError::Text),
-            RecordFormat { format } => Err(RecordError::Format(format)),
+        let torn = |error| fail!(Decoding, "the record of a lease is not understood", details: "{error}");
+        match serde_json::from_slice(text).map_err(torn)? {
+            RecordFormat { format: FORMAT } => serde_json::from_slice(text).map_err(torn),
+            RecordFormat { format } => {
+                Err(fail!(Decoding, "the record of a lease is of format {format}, which is not known"))
+            }
         }
     }
 

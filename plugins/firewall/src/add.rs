@@ -5,7 +5,8 @@
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
@@ -16,18 +17,17 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::namespace::RecordedNamespace;
 
-use crate::FirewallError;
-use crate::addresses::{addresses, families};
+use crate::addresses::{addresses, families, prev_result};
 use crate::backend::RuleBackend;
 use crate::claims::{self, ClaimRegister};
-use crate::config::{Config, ConfigError};
-use crate::policy::{PolicyBridge, PolicyBridgeError};
+use crate::config::Config;
+use crate::policy::PolicyBridge;
 use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
-    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    let prev_result = prev_result(request)?;
     if prev_result.ips.is_empty() {
         return Ok(prev_result);
     }
@@ -62,35 +62,8 @@ fn clear_abandoned(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host
     Ok(())
 }
 
-/// Errors of making the plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RulesetError {
-    /// There is a policy, and no bridge that it could be about.
-    #[error(transparent)]
-    Bridge(#[from] PolicyBridgeError),
-    /// The rules are in nf_tables, and the administrator's chain cannot be.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-}
-
-impl Failure for RulesetError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Bridge(source) => source.code(),
-            Self::Config(source) => source.code(),
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Bridge(source) => source.details(),
-            Self::Config(source) => source.details(),
-        }
-    }
-}
-
 /// Behind the plan that claims the addresses: makes the sources of a zone, and the rules of each family in use.
-fn plan(config: &Config, backend: &RuleBackend, claim: Plan, prev_result: &CniResult) -> Result<Plan, RulesetError> {
+fn plan(config: &Config, backend: &RuleBackend, claim: Plan, prev_result: &CniResult) -> Result<Plan, Error> {
     let addresses = addresses(prev_result);
     let rulesets = rulesets(config, backend, &addresses, prev_result)?;
     Ok(let_through(claim, backend, &addresses, rulesets))
@@ -112,7 +85,7 @@ pub fn rulesets(
     backend: &RuleBackend,
     addresses: &[IpAddr],
     prev_result: &CniResult,
-) -> Result<Vec<Ruleset>, RulesetError> {
+) -> Result<Vec<Ruleset>, Error> {
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
@@ -121,7 +94,12 @@ pub fn rulesets(
         (RuleBackend::Iptables | RuleBackend::Firewalld(_), Some(barrier))
             if barrier.bridge.as_str().ends_with('+') =>
         {
-            return Err(PolicyBridgeError::Pattern { name: barrier.bridge.to_string() }.into());
+            let name = barrier.bridge.as_str();
+            return Err(fail!(
+                InvalidConfig,
+                "bridge name {name:?} ends in +, which is a wildcard for iptables",
+                details: "a + at the end of a name stands for any ending: use backend nftables"
+            ));
         }
         (RuleBackend::Iptables | RuleBackend::Nftables | RuleBackend::Firewalld(_), _) => {}
     }

@@ -2,8 +2,18 @@
 
 use std::net::IpAddr;
 
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
+use cni_core::request::Request;
 use cni_core::result::CniResult;
+
+/// The result of the plugins before.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    let details = "chain firewall behind the plugin that assigns addresses";
+    let alone = || fail!(InvalidConfig, "missing prevResult from earlier plugin", details: "{details}");
+    request.prev_result()?.ok_or_else(alone)
+}
 
 /// The addresses of a result, IPv4 first, each once. The interface that they are on does not matter.
 pub fn addresses(result: &CniResult) -> Vec<IpAddr> {

@@ -4,9 +4,8 @@ use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
-use crate::FirewallError;
 use crate::add::rulesets;
-use crate::addresses::addresses;
+use crate::addresses::{addresses, prev_result};
 use crate::config::Config;
 use crate::locate;
 use crate::missing::observe_missing;
@@ -14,7 +13,7 @@ use crate::missing::observe_missing;
 /// Looks for what ADD has made.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    let prev_result = prev_result(request)?;
     let addresses = locate::observe_claims(&addresses(&prev_result), host)?;
     for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;

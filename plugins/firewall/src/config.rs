@@ -2,7 +2,8 @@
 //!
 //! Values that cannot be used are refused here, with their key; a valid [`Config`] can be carried out.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_netfilter::firewalld::{Zone, ZoneError};
@@ -122,54 +123,6 @@ pub struct RuleSearch {
     pub zone: Zone,
 }
 
-/// A configuration that is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// `firewalldZone` is no name for a zone.
-    #[error(transparent)]
-    Zone(#[from] ZoneError),
-    /// A policy needs rules, and `backend` is `none`.
-    #[error("ingressPolicy {:?} needs rules, and backend \"none\" makes none", policy.as_str())]
-    PolicyWithoutRules { policy: IngressPolicy },
-    /// `ingressPolicy` is not a known policy.
-    #[error("unknown ingress policy: {policy:?}")]
-    UnknownPolicy { policy: String },
-    /// `iptablesAdminChainName` is no name for a chain.
-    #[error("invalid iptablesAdminChainName {name:?}")]
-    AdminChainName { name: String },
-    /// `iptablesAdminChainName` is not a valid name of a chain for `nft`.
-    #[error("invalid iptablesAdminChainName {name:?} for backend \"nftables\"")]
-    AdminChainWord { name: String },
-    /// `iptablesAdminChainName` is the name of something else.
-    #[error("iptablesAdminChainName {name:?} is reserved")]
-    AdminChainTaken { name: String },
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Zone(source) => return source.details(),
-            Self::PolicyWithoutRules { .. } => "ingressPolicy must be open with this backend",
-            Self::UnknownPolicy { .. } => "ingressPolicy must be open, same-bridge or isolated",
-            Self::AdminChainName { .. } => {
-                "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
-            }
-            Self::AdminChainWord { .. } => {
-                "a chain of nft has letters, digits and - _ . / alone, starts with a letter or _, and a capital letter or _ tells \
-                 it from the words of nft"
-            }
-            Self::AdminChainTaken { .. } => {
-                "it must not be a chain, verdict or target of iptables itself, nor a chain of this plugin"
-            }
-        }
-        .to_owned()
-    }
-}
-
 /// The keys as they are written.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -181,16 +134,25 @@ pub struct Keys {
 }
 
 impl TryFrom<Keys> for Config {
-    type Error = ConfigError;
+    type Error = Error;
 
-    fn try_from(keys: Keys) -> Result<Self, ConfigError> {
+    fn try_from(keys: Keys) -> Result<Self, Error> {
         let Keys { backend, firewalld_zone, iptables_admin_chain_name, ingress_policy } = keys;
         let backend = BackendKey::parse(&backend);
         let Some(policy) = IngressPolicy::parse(&ingress_policy) else {
-            return Err(ConfigError::UnknownPolicy { policy: ingress_policy });
+            return Err(fail!(
+                InvalidConfig,
+                "unknown ingress policy: {ingress_policy:?}",
+                details: "ingressPolicy must be open, same-bridge or isolated"
+            ));
         };
         if backend == BackendKey::None && policy != IngressPolicy::Open {
-            return Err(ConfigError::PolicyWithoutRules { policy });
+            let policy = policy.as_str();
+            return Err(fail!(
+                InvalidConfig,
+                "ingressPolicy {policy:?} needs rules, and backend \"none\" makes none",
+                details: "ingressPolicy must be open with this backend"
+            ));
         }
         let admin_chain = admin_chain(iptables_admin_chain_name)?;
         let config = Self { backend, zone: zone(&firewalld_zone)?, admin_chain, policy };
@@ -211,16 +173,21 @@ impl Config {
     ///
     /// # Errors
     /// If the name is valid only in iptables.
-    pub fn admin_chain_of_nftables(&self) -> Result<NftName, ConfigError> {
+    pub fn admin_chain_of_nftables(&self) -> Result<NftName, Error> {
         let name = self.admin_chain.as_str();
         if nftables::CHAINS.contains(&name) {
-            return Err(ConfigError::AdminChainTaken { name: name.to_owned() });
+            return Err(taken(name));
         }
         let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         let clean = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
         let no_keyword = name.contains(|letter: char| letter.is_ascii_uppercase() || letter == '_');
         let word = NftName::parse(name).ok().filter(|_| starts && clean && no_keyword);
-        word.ok_or_else(|| ConfigError::AdminChainWord { name: name.to_owned() })
+        word.ok_or_else(|| {
+            let details = "a chain of nft has letters, digits and - _ . / alone, starts with a letter or _, and a capital letter or \
+                           _ tells it from the words of nft";
+            let text = format!("invalid iptablesAdminChainName {name:?} for backend \"nftables\"");
+            fail!(InvalidConfig, "{text}", details: "{details}")
+        })
     }
 }
 
@@ -253,14 +220,28 @@ fn zone(name: &str) -> Result<Zone, ZoneError> {
     if name.is_empty() { Ok(Zone::fixed(ZONE)) } else { Zone::parse(name) }
 }
 
-fn admin_chain(name: String) -> Result<ChainName, ConfigError> {
+fn taken(name: &str) -> Error {
+    fail!(
+        InvalidConfig,
+        "iptablesAdminChainName {name:?} is reserved",
+        details: "it must not be a chain, verdict or target of iptables itself, nor a chain of this plugin"
+    )
+}
+
+fn admin_chain(name: String) -> Result<ChainName, Error> {
     if name.is_empty() {
         return Ok(ChainName::fixed(ADMIN_CHAIN));
     }
     if TAKEN.iter().chain(&TARGETS).any(|taken| *taken == name) {
-        return Err(ConfigError::AdminChainTaken { name });
+        return Err(taken(&name));
     }
-    ChainName::parse(&name).map_err(|_| ConfigError::AdminChainName { name })
+    ChainName::parse(&name).map_err(|_| {
+        fail!(
+            InvalidConfig,
+            "invalid iptablesAdminChainName {name:?}",
+            details: "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod check;
 mod claims;
 mod config;
 mod del;
-mod error;
 mod gc;
 mod iptables;
 mod locate;
@@ -28,8 +27,6 @@ mod missing;
 mod nftables;
 mod policy;
 mod status;
-
-use error::FirewallError;
 
 /// The plugin.
 pub struct Firewall;

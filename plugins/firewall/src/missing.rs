@@ -13,9 +13,8 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::RecordedNamespace;
 
-use crate::FirewallError;
 use crate::add::{let_through, rulesets};
-use crate::addresses::addresses;
+use crate::addresses::{addresses, prev_result};
 use crate::backend::RuleBackend;
 use crate::claims::{Claim, ClaimRegister};
 use crate::config::Config;
@@ -26,7 +25,7 @@ use crate::locate::{self, ClaimedAddress};
 /// is skipped, unless its owner is gone: the reference's DEL leaves our claim, and its ADD makes none.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let config = Config::load(request)?;
-    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    let prev_result = prev_result(request)?;
     let owner = request.attachment()?;
     let addresses = not_of_others(&addresses(&prev_result), &owner, host)?;
     let mut parts = Vec::new();

@@ -1,6 +1,7 @@
 //! STATUS: checks that the back end can hold the rules.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_model::plan::Ns;
@@ -8,7 +9,6 @@ use cni_netfilter::Backend;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 
-use crate::FirewallError;
 use crate::backend::RuleBackend;
 use crate::config::Config;
 use crate::locate;
@@ -19,7 +19,8 @@ pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let held_by = locate::choose(&config, [Family::V4], host)?;
     if matches!(held_by, Some(RuleBackend::Firewalld(_))) && !host.firewalld().is_running() {
-        return Err(FirewallError::FirewalldAbsent.into());
+        let details = "firewalld does not answer on the system bus";
+        return Err(fail!(NotAvailable, "backend firewalld is not available", details: "{details}"));
     }
     let backend = match held_by {
         None => return Ok(()),

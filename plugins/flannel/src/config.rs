@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::Request;
-use cni_model::state_file::{StateFile, StateFileError};
+use cni_model::state_file::StateFile;
 use serde::Deserialize;
 
 /// The type of the plugin.
@@ -19,44 +20,6 @@ const DATA_DIR: &str = "/var/lib/cni/flannel";
 
 /// A JSON object, sorted by its keys.
 pub type JsonObject = BTreeMap<String, Json>;
-
-/// An invalid configuration. The messages are the reference's, if it has one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// The type of the delegate is not a string.
-    #[error("'delegate' dictionary, if present, must have (string) 'type' field")]
-    Type { found: String },
-    /// The type of the delegate is empty.
-    #[error("failed to delegate add: no plugin name provided")]
-    NoType,
-    /// The plugin would call itself.
-    #[error("'delegate' dictionary must not have the 'type' {kind:?}, which is this plugin")]
-    Itself { kind: String },
-    /// A key that this plugin sets.
-    #[error("'delegate' dictionary must not have '{key}' field, it'll be set by flannel")]
-    Reserved { key: &'static str },
-    /// An invalid directory.
-    #[error("invalid dataDir")]
-    DataDir(#[source] StateFileError),
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Type { .. } | Self::NoType | Self::Itself { .. } | Self::Reserved { .. } | Self::DataDir(_) => {
-                Code::InvalidConfig
-            }
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Type { found } => format!("it is {found}"),
-            Self::DataDir(source) => source.to_string(),
-            Self::NoType | Self::Itself { .. } | Self::Reserved { .. } => String::new(),
-        }
-    }
-}
 
 /// The configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,18 +80,29 @@ impl Config {
         Ok(config)
     }
 
-    fn verify(&self) -> Result<(), ConfigError> {
+    /// The messages are the reference's, if it has one.
+    fn verify(&self) -> Result<(), Error> {
         match self.delegate.get("type") {
             None => {}
-            Some(Json::String(kind)) if kind.is_empty() => return Err(ConfigError::NoType),
-            Some(Json::String(kind)) if is_own_name(kind) => return Err(ConfigError::Itself { kind: kind.clone() }),
+            Some(Json::String(kind)) if kind.is_empty() => {
+                return Err(fail!(InvalidConfig, "failed to delegate add: no plugin name provided"));
+            }
+            Some(Json::String(kind)) if is_own_name(kind) => {
+                let text = "dictionary must not have the 'type'";
+                return Err(fail!(InvalidConfig, "'delegate' {text} {kind:?}, which is this plugin"));
+            }
             Some(Json::String(_)) => {}
-            Some(other) => return Err(ConfigError::Type { found: other.to_string() }),
+            Some(other) => {
+                let text = "'delegate' dictionary, if present, must have (string) 'type' field";
+                return Err(fail!(InvalidConfig, "{text}", details: "it is {other}"));
+            }
         }
         if let Some(key) = ["name", "ipam"].into_iter().find(|key| self.delegate.contains_key(*key)) {
-            return Err(ConfigError::Reserved { key });
+            let text = format!("must not have '{key}' field, it'll be set by flannel");
+            return Err(fail!(InvalidConfig, "'delegate' dictionary {text}"));
         }
-        StateFile::new(&self.data_dir, "any").map(drop).map_err(ConfigError::DataDir)
+        let checked = StateFile::new(&self.data_dir, "any").map(drop);
+        checked.map_err(|error| fail!(InvalidConfig, "invalid dataDir", details: "{error}"))
     }
 }
 

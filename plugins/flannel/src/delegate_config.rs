@@ -2,8 +2,9 @@
 //! since either plugin may read the other's files.
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Code, Failure};
-use cni_core::json::{Json, JsonError};
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::json::Json;
 use cni_core::result::Route;
 
 use crate::config::{Config, JsonObject};
@@ -12,17 +13,6 @@ use crate::lease::SubnetLease;
 /// The default delegate.
 pub const BRIDGE: &str = "bridge";
 const HOST_LOCAL: &str = "host-local";
-
-/// The routes of `ipam` are invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("failed to assemble Delegate IPAM: failed to read IPAM routes: failed to parse ipam.routes: {0}")]
-pub struct RoutesError(JsonError);
-
-impl Failure for RoutesError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-}
 
 /// The configuration with which the delegate is called.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +27,8 @@ impl DelegateConfig {
     /// Composes the configuration. Without a lease it lacks the keys that only a lease gives.
     ///
     /// # Errors
-    /// `RoutesError`
-    pub fn new<'a>(config: &Config, lease: impl Into<Option<&'a SubnetLease>>) -> Result<Self, RoutesError> {
+    /// If the routes of `ipam` are invalid.
+    pub fn new<'a>(config: &Config, lease: impl Into<Option<&'a SubnetLease>>) -> Result<Self, Error> {
         let lease = lease.into();
         let mut members = config.delegate.clone();
         let text = |text: &str| Json::String(text.to_owned());
@@ -113,11 +103,14 @@ fn sorted(members: JsonObject) -> JsonObject {
     members.into_iter().map(sort).collect()
 }
 
-fn ipam(base: &JsonObject, lease: Option<&SubnetLease>) -> Result<Json, RoutesError> {
+fn ipam(base: &JsonObject, lease: Option<&SubnetLease>) -> Result<Json, Error> {
     let mut ipam: JsonObject = base.iter().map(|(key, value)| (key.clone(), value.clone().sorted())).collect();
     ipam.entry("type".to_owned()).or_insert_with(|| Json::String(HOST_LOCAL.to_owned()));
     let Some(lease) = lease else { return Ok(Json::Object(ipam.into_iter().collect())) };
-    let own: Vec<Route> = base.get("routes").map_or(Ok(Vec::new()), Json::decode).map_err(RoutesError)?;
+    let own: Vec<Route> = base.get("routes").map_or(Ok(Vec::new()), Json::decode).map_err(|error| {
+        let text = "failed to assemble Delegate IPAM: failed to read IPAM routes: failed to parse ipam.routes";
+        fail!(InvalidConfig, "{text}: {error}")
+    })?;
     let networks = lease.networks.iter().map(|network| object([("dst", cidr(*network))]));
     ipam.insert("routes".to_owned(), Json::Array(own.iter().map(route).chain(networks).collect()));
     let range = |subnet: &Cidr| Json::Array(vec![object([("subnet", cidr(subnet.network()))])]);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
@@ -18,7 +19,7 @@ use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::namespace::{Life, RecordedNamespace};
 
 use crate::config::Config;
-use crate::find::{FindError, FoundLink};
+use crate::find::FoundLink;
 use crate::give_back::{ReturnRequest, give_back};
 use crate::moved_link::{MovedLink, master_of};
 use crate::proof::LinkIdentity;
@@ -116,7 +117,11 @@ fn await_end(
         };
         let is_late = host.records().since_boot()? > end;
         if is_held && is_late {
-            return Err(FindError::StillAway { name: loan.name.clone(), netns: loan.netns.clone() }.into());
+            let text = format!(
+                "{} is still in {}, where an earlier ADD of this container has moved it",
+                loan.name, loan.netns
+            );
+            return Err(fail!(TryAgain, "{text}", details: "DEL moves it back to the host"));
         }
         let is_coming = loan.is_hardware() && find::find_lost(&loan.name, host)?.is_none();
         if is_late || !(is_held || is_coming) {

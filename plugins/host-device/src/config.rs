@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::{Mac, MacError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
@@ -11,43 +12,14 @@ use cni_interface::keys::IpamKey;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// No key says which device.
-    #[error(r#"specify either "device", "hwaddr", "kernelpath" or "pciBusID""#)]
-    NoDevice,
-    /// `hwaddr` is no link-layer address.
-    #[error("failed to parse MAC address {text:?} of hwaddr")]
-    Mac {
-        text: String,
-        #[source]
-        source: MacError,
-    },
-    /// `kernelpath` leads elsewhere.
-    #[error("kernelpath: kernel device path {path:?} must be absolute and begin with /sys/devices/")]
-    KernelPath { path: String },
-    /// A device has no such name.
-    #[error("{key} {id:?} is not the name of a device")]
-    DeviceId { key: &'static str, id: String },
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoDevice | Self::Mac { .. } | Self::KernelPath { .. } | Self::DeviceId { .. } => Code::InvalidConfig,
-        }
-    }
-}
-
 /// The name of a device on a bus, such as `0000:3d:00.1`: one part of a path below `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceId(String);
 
 impl DeviceId {
-    fn parse(key: &'static str, id: String) -> Result<Self, ConfigError> {
+    fn parse(key: &'static str, id: String) -> Result<Self, Error> {
         let is_part = !["", ".", ".."].contains(&id.as_str()) && !id.contains(['/', '\0']);
-        if is_part { Ok(Self(id)) } else { Err(ConfigError::DeviceId { key, id }) }
+        if is_part { Ok(Self(id)) } else { Err(fail!(InvalidConfig, "{key} {id:?} is not the name of a device")) }
     }
 
     /// The name.
@@ -131,18 +103,24 @@ impl Config {
         let device_id = id("deviceID", keys.runtime_config.device_id)?;
         let selector = selector(keys.device, keys.hwaddr, keys.kernelpath)?;
         if selector.is_none() && pci.is_none() && device_id.is_none() {
-            return Err(ConfigError::NoDevice.into());
+            return Err(no_device());
         }
         Ok(Self { selector, pci, device_id, dpdk: keys.dpdk_mode, ipam: keys.ipam.plugin(), dns: keys.dns })
     }
 }
 
+/// No key says which device.
+pub fn no_device() -> Error {
+    fail!(InvalidConfig, r#"specify either "device", "hwaddr", "kernelpath" or "pciBusID""#)
+}
+
 /// The first that is given; what is given with it is not looked at, as in the reference.
-fn selector(device: String, hwaddr: String, kernelpath: String) -> Result<Option<Selector>, ConfigError> {
+fn selector(device: String, hwaddr: String, kernelpath: String) -> Result<Option<Selector>, Error> {
     Ok(if !device.is_empty() {
         Some(Selector::Name(device))
     } else if !hwaddr.is_empty() {
-        Some(Selector::Mac(hwaddr.parse().map_err(|source| ConfigError::Mac { text: hwaddr, source })?))
+        let refused = |error: MacError| fail!(InvalidConfig, "failed to parse MAC address {hwaddr:?} of hwaddr", details: "{error}");
+        Some(Selector::Mac(hwaddr.parse().map_err(refused)?))
     } else if !kernelpath.is_empty() {
         Some(Selector::KernelPath(kernel_path(kernelpath)?))
     } else {
@@ -151,7 +129,11 @@ fn selector(device: String, hwaddr: String, kernelpath: String) -> Result<Option
 }
 
 /// `..` would lead out of the devices.
-fn kernel_path(path: String) -> Result<PathBuf, ConfigError> {
+fn kernel_path(path: String) -> Result<PathBuf, Error> {
     let leaves = path.split('/').any(|part| part == "..") || path.contains('\0');
-    if path.starts_with("/sys/devices/") && !leaves { Ok(path.into()) } else { Err(ConfigError::KernelPath { path }) }
+    if path.starts_with("/sys/devices/") && !leaves {
+        return Ok(path.into());
+    }
+    let text = format!("kernel device path {path:?} must be absolute and begin with /sys/devices/");
+    Err(fail!(InvalidConfig, "kernelpath: {text}"))
 }

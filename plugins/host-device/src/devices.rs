@@ -2,39 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_plugin::devices::Devices;
 
-use crate::config::{Config, ConfigError, DeviceId, Selector};
-
-/// The device has no link, or does not exist.
-#[derive(Debug, thiserror::Error)]
-pub enum DeviceError {
-    /// The runtime's device is on no bus.
-    #[error("runtime config DeviceID {id} not found or unsupported")]
-    OnNoBus { id: String },
-    /// The directory of the device does not exist.
-    #[error("failed to find host device: failed to read directory {}: no such file or directory", directory.display())]
-    MissingDirectory { directory: PathBuf },
-    /// The device has no link in the namespace of the host.
-    #[error("failed to find host device: failed to find network device in path {}", directory.display())]
-    WithoutLink { directory: PathBuf },
-    /// A PCI device that is not a network device, has no driver, or does not exist.
-    #[error("failed to find host device: no net directory under pci device {id}")]
-    WithoutNetwork { id: String },
-}
-
-impl Failure for DeviceError {
-    fn code(&self) -> Code {
-        match self {
-            Self::OnNoBus { .. }
-            | Self::MissingDirectory { .. }
-            | Self::WithoutLink { .. }
-            | Self::WithoutNetwork { .. } => Code::InvalidConfig,
-        }
-    }
-}
+use crate::config::{Config, DeviceId, Selector, no_device};
 
 /// How to find the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +51,7 @@ pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<DeviceSearc
         (Some(Selector::KernelPath(path)), ..) => DeviceSearch::Network(path.join("net")),
         (None, Some(id), _) => DeviceSearch::Network(network_of(id, devices)?),
         (None, None, Some(directory)) => DeviceSearch::Network(directory.join("net")),
-        (None, None, None) => return Err(ConfigError::NoDevice.into()),
+        (None, None, None) => return Err(no_device()),
     })
 }
 
@@ -90,7 +63,10 @@ fn auxiliary(id: &DeviceId, devices: &mut dyn Devices) -> Result<Option<PathBuf>
     }
     match devices.entries(&auxiliary)? {
         Some(_) => Ok(Some(auxiliary)),
-        None => Err(DeviceError::OnNoBus { id: id.as_str().to_owned() }.into()),
+        None => {
+            let id = id.as_str();
+            Err(fail!(InvalidConfig, "runtime config DeviceID {id} not found or unsupported"))
+        }
     }
 }
 
@@ -112,14 +88,18 @@ fn network_of(id: &DeviceId, devices: &mut dyn Devices) -> Result<PathBuf, Error
             return Ok(network);
         }
     }
-    Err(DeviceError::WithoutNetwork { id: id.as_str().to_owned() }.into())
+    // It is not a network device, has no driver, or does not exist.
+    let id = id.as_str();
+    Err(fail!(InvalidConfig, "failed to find host device: no net directory under pci device {id}"))
 }
 
 /// The first link in a directory of devices, in the order of names.
 pub fn link_in(directory: &Path, devices: &mut dyn Devices) -> Result<String, Error> {
-    let directory = directory.to_owned();
-    match devices.entries(&directory)? {
-        None => Err(DeviceError::MissingDirectory { directory }.into()),
-        Some(names) => Ok(names.into_iter().next().ok_or(DeviceError::WithoutLink { directory })?),
-    }
+    let (found, directory) = (devices.entries(directory)?, directory.display());
+    let problem = match found.map(|names| names.into_iter().next()) {
+        Some(Some(name)) => return Ok(name),
+        Some(None) => format!("failed to find network device in path {directory}"),
+        None => format!("failed to read directory {directory}: no such file or directory"),
+    };
+    Err(fail!(InvalidConfig, "failed to find host device: {problem}"))
 }

@@ -1,6 +1,7 @@
 //! Finds the link to be moved, and its original name.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
@@ -8,42 +9,6 @@ use cni_plugin::host::{Host, LinkQuery};
 
 use crate::devices::{DeviceSearch, link_in};
 use crate::moved_link::MovedLink;
-
-/// No link, or too many.
-#[derive(Debug, thiserror::Error)]
-pub enum FindError {
-    /// There is no link of the name.
-    #[error("failed to find host device: Link not found")]
-    NoLink { name: String },
-    /// No link has the address.
-    #[error("failed to find host device: failed to find physical interface")]
-    NoMac { mac: Mac },
-    /// Several links have the address, as ports of a bond and links on top of another have.
-    #[error("failed to find host device: {} interfaces have the address {mac}", names.len())]
-    SeveralMacs { mac: Mac, names: Vec<String> },
-    /// The container has another link, in a namespace that lives.
-    #[error("{name} is still in {netns}, where an earlier ADD of this container has moved it")]
-    StillAway { name: String, netns: String },
-}
-
-impl Failure for FindError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoLink { .. } | Self::NoMac { .. } => Code::InvalidConfig,
-            Self::SeveralMacs { .. } => Code::InvalidConfig,
-            Self::StillAway { .. } => Code::TryAgain,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::NoLink { name } => format!("the host has no interface {name:?}"),
-            Self::NoMac { mac } => format!("no interface of the host has hwaddr {mac}"),
-            Self::SeveralMacs { names, .. } => format!("name one of them by device: {}", names.join(", ")),
-            Self::StillAway { .. } => "DEL moves it back to the host".to_owned(),
-        }
-    }
-}
 
 /// A link of the host that is to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +36,18 @@ fn by_name(name: &str, host: &mut dyn Host) -> Result<FoundLink, Error> {
     if let Some(link) = look_up(name, host)? {
         return Ok(FoundLink { link, earlier: None });
     }
-    let lost = find_lost(name, host)?.ok_or_else(|| FindError::NoLink { name: name.to_owned() })?;
+    let lost = find_lost(name, host)?.ok_or_else(|| no_link(name))?;
     let earlier = MovedLink::of_lost(&lost, host)?.unwrap_or_else(|| MovedLink::by_alias(&lost, name));
     Ok(FoundLink { link: lost, earlier: Some(earlier) })
 }
 
 fn named(name: &str, host: &mut dyn Host) -> Result<Link, Error> {
-    look_up(name, host)?.ok_or_else(|| FindError::NoLink { name: name.to_owned() }.into())
+    look_up(name, host)?.ok_or_else(|| no_link(name))
+}
+
+fn no_link(name: &str) -> Error {
+    let text = "failed to find host device: Link not found";
+    fail!(InvalidConfig, "{text}", details: "the host has no interface {name:?}")
 }
 
 fn look_up(name: &str, host: &mut dyn Host) -> Result<Option<Link>, Error> {
@@ -104,10 +74,16 @@ fn by_mac(mac: &Mac, host: &mut dyn Host) -> Result<Link, Error> {
         .or_else(|| only(links.iter().filter(is_hardware).filter(is_own).collect()));
     Ok(match chosen {
         Some(link) => link,
-        None if links.is_empty() => return Err(FindError::NoMac { mac: mac.clone() }.into()),
+        None if links.is_empty() => {
+            let text = "failed to find host device: failed to find physical interface";
+            return Err(fail!(InvalidConfig, "{text}", details: "no interface of the host has hwaddr {mac}"));
+        }
+        // As ports of a bond and links on top of another have it.
         None => {
-            let names = links.into_iter().map(|link| link.name).collect();
-            return Err(FindError::SeveralMacs { mac: mac.clone(), names }.into());
+            let text = format!("{} interfaces have the address {mac}", links.len());
+            let names: Vec<String> = links.into_iter().map(|link| link.name).collect();
+            let details = format!("name one of them by device: {}", names.join(", "));
+            return Err(fail!(InvalidConfig, "failed to find host device: {text}", details: "{details}"));
         }
     })
 }

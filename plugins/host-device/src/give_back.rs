@@ -1,7 +1,8 @@
 //! Moves a link back to the host, wherever it is: in the container under any name, or on the host under the
 //! container's name, after the namespace has ended.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
@@ -16,20 +17,6 @@ use crate::link_to_return::{LinkToReturn, find_verdict};
 use crate::moved_link::{MovedLink, takes_ports};
 use crate::moved_on;
 use crate::proof::{LinkIdentity, Proof};
-
-/// Another link was moved instead of the one that was proven. It is moved back.
-#[derive(Debug, thiserror::Error)]
-#[error("{name} stays in the {ns} namespace: another link took its place while it was moved to the host")]
-struct ReplacedLink {
-    name: String,
-    ns: Ns,
-}
-
-impl Failure for ReplacedLink {
-    fn code(&self) -> Code {
-        Code::TryAgain
-    }
-}
 
 /// A request to move the link of an attachment back.
 #[derive(Clone, Debug)]
@@ -80,7 +67,9 @@ fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut
     }
     if !is_recorded(&own, &loan, host)? {
         way_back.map(|step| host.apply(&step)).transpose()?;
-        return Err(ReplacedLink { name: loan.name, ns }.into());
+        // Another link was moved in place of the one that was proven, and is back.
+        let text = format!("{} stays in the {ns} namespace", loan.name);
+        return Err(fail!(TryAgain, "{text}: another link took its place while it was moved to the host"));
     }
     set_back(&loan, &link, &own, host);
     let mut plan = Plan::default();

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Dns};
 use cni_plugin::journal::Journal;
@@ -12,24 +13,6 @@ use crate::config::Config;
 use crate::presence::CurrentNamespace;
 use crate::store::{MachineIdentity, Store, StoreError};
 use crate::{requested, resolv_conf};
-
-/// A `resolv.conf` with a line that is too long.
-#[derive(Debug, thiserror::Error)]
-#[error("{problem}")]
-struct ResolvConfError {
-    path: String,
-    problem: resolv_conf::LineTooLong,
-}
-
-impl Failure for ResolvConfError {
-    fn code(&self) -> Code {
-        Code::Io
-    }
-
-    fn details(&self) -> String {
-        self.path.clone()
-    }
-}
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let requested = requested::collect(request)?;
@@ -58,6 +41,6 @@ const MOST_OF_RESOLV_CONF: u64 = 1024 * 1024;
 
 fn read_dns(path: &Path) -> Result<Dns, Error> {
     let content = cni_files::read_at_most(MOST_OF_RESOLV_CONF, path).map_err(StoreError::from)?;
-    let failed = |problem| ResolvConfError { path: path.display().to_string(), problem };
-    Ok(resolv_conf::parse(&content).map_err(failed)?)
+    let (parsed, path) = (resolv_conf::parse(&content), path.display());
+    parsed.map_err(|problem| fail!(Io, "{problem}", details: "{path}"))
 }

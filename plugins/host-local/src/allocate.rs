@@ -96,23 +96,6 @@ fn words(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The allocation failed, and the attachment has a lease that it may use: the caller must not release it.
-#[derive(Debug, thiserror::Error)]
-#[error("{problem}")]
-struct HeldError {
-    problem: Error,
-}
-
-impl Failure for HeldError {
-    fn code(&self) -> Code {
-        Code::AddressHeld
-    }
-
-    fn details(&self) -> String {
-        self.problem.details()
-    }
-}
-
 /// The work of one ADD on a store.
 pub struct Allocation<'a, 'h> {
     store: &'a mut Store,
@@ -142,7 +125,9 @@ impl<'a, 'h> Allocation<'a, 'h> {
                     Ok(()) => error,
                     Err(failed) => error.with_note(format!("and while undoing: {failed}: {}", failed.details())),
                 };
-                Err(if self.has_address() { HeldError { problem: error }.into() } else { error })
+                // Where it has a lease that it may use, the caller must not release that.
+                let held = || Error::stated(Code::AddressHeld, error.to_string(), error.details());
+                Err(if self.has_address() { held() } else { error })
             }
         }
     }

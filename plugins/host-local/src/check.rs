@@ -2,35 +2,14 @@
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::requested;
 use crate::store::{MachineIdentity, Store, is_held};
-
-/// Something that ADD made is missing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("host-local: Failed to find address added by container {container}")]
-pub struct CheckError {
-    container: String,
-    /// The address that is not leased; `None` when the attachment has no lease at all.
-    address: Option<IpAddr>,
-}
-
-impl Failure for CheckError {
-    fn code(&self) -> Code {
-        Code::CheckFailed
-    }
-
-    fn details(&self) -> String {
-        match self.address {
-            Some(address) => format!("{address} of prevResult is not leased to it"),
-            None => String::new(),
-        }
-    }
-}
 
 /// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges. If the file of one of these
 /// addresses does not show that, looks through all leases of the container.
@@ -48,12 +27,21 @@ pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     }
     let store = Store::reading(&config.directory, MachineIdentity::this())?;
     let leases = store.map(|mut store| store.leases_of_attachment(&attachment)).transpose()?.unwrap_or_default();
-    let missing = |address| CheckError { container: attachment.container.to_string(), address };
+    let missing = |address: Option<IpAddr>| {
+        let details =
+            address.map_or_else(String::new, |address| format!("{address} of prevResult is not leased to it"));
+        let container = &attachment.container;
+        fail!(
+            CheckFailed,
+            "host-local: Failed to find address added by container {container}",
+            details: "{details}"
+        )
+    };
     if leases.is_empty() {
-        return Err(missing(None).into());
+        return Err(missing(None));
     }
     match ours.into_iter().find(|address| leases.iter().all(|lease| lease.address != *address)) {
-        Some(address) => Err(missing(Some(address)).into()),
+        Some(address) => Err(missing(Some(address))),
         None => Ok(()),
     }
 }

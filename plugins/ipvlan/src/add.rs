@@ -1,6 +1,7 @@
 //! ADD: finds the master, creates the link on it, and adds the addresses of the IPAM plugin, or of the plugin before.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, MasterChoice, NewChild};
@@ -12,37 +13,6 @@ use cni_plugin::journal::Journal;
 
 use crate::KIND;
 use crate::config::{Config, MAKING};
-
-/// The link cannot be made so.
-#[derive(Debug, thiserror::Error)]
-enum AddError {
-    /// Neither IPAM nor a plugin before gives an address.
-    #[error("ipvlan interface requires an IPAM configuration, or a prevResult with addresses")]
-    NoAddress,
-    /// The result of the plugins before does not say which link is the master.
-    #[error("chained master failure. PrevResult lacks a single named interface")]
-    NoSingleInterface { found: Vec<String> },
-    /// The links of a master have one mode, which every new one would change.
-    #[error("failed to {MAKING}: {master} has links in mode {found} already, which mode {wanted} would change")]
-    OtherMode { master: String, found: IpvlanMode, wanted: IpvlanMode },
-}
-
-impl Failure for AddError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoAddress | Self::NoSingleInterface { .. } => Code::InvalidConfig,
-            Self::OtherMode { .. } => Code::Conflict,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::NoAddress => String::new(),
-            Self::NoSingleInterface { found } => format!("it has {found:?}, and master is not given"),
-            Self::OtherMode { .. } => "all ipvlan links of a master have the same mode".to_owned(),
-        }
-    }
-}
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
@@ -71,22 +41,29 @@ enum Addresses<'a> {
 }
 
 impl<'a> Addresses<'a> {
-    fn choose(config: &'a Config, previous: Option<&'a CniResult>) -> Result<Self, AddError> {
+    fn choose(config: &'a Config, previous: Option<&'a CniResult>) -> Result<Self, Error> {
         match (&config.ipam, previous) {
             (Some(plugin), _) => Ok(Self::Ipam(plugin)),
             (None, Some(result)) if !result.ips.is_empty() => Ok(Self::Before(result)),
-            (None, _) => Err(AddError::NoAddress),
+            (None, _) => Err(fail!(
+                InvalidConfig,
+                "ipvlan interface requires an IPAM configuration, or a prevResult with addresses"
+            )),
         }
     }
 }
 
 /// Behind another plugin, the master is the one interface that it tells, unless the configuration names one.
-fn master_choice(choice: &MasterChoice, previous: Option<&CniResult>) -> Result<MasterChoice, AddError> {
+fn master_choice(choice: &MasterChoice, previous: Option<&CniResult>) -> Result<MasterChoice, Error> {
     let (None, Some(result)) = (&choice.name, previous) else { return Ok(choice.clone()) };
     let names: Vec<String> = result.interfaces.iter().map(|interface| interface.name.clone()).collect();
     match &names[..] {
         [name] if !name.is_empty() => Ok(MasterChoice { name: Some(name.clone()), ..choice.clone() }),
-        _ => Err(AddError::NoSingleInterface { found: names }),
+        _ => Err(fail!(
+            InvalidConfig,
+            "chained master failure. PrevResult lacks a single named interface",
+            details: "it has {names:?}, and master is not given"
+        )),
     }
 }
 
@@ -95,7 +72,9 @@ fn refuse_other_mode(wanted: IpvlanMode, ns: Ns, master: &Link, host: &mut dyn H
     let found = host.links(ns, LinkQuery::ChildOf { master: master.index, kind: KIND })?.pop();
     match found.and_then(|link| link.child) {
         Some(ChildKind::Ipvlan { mode: found }) if found != wanted => {
-            Err(AddError::OtherMode { master: master.name.clone(), found, wanted }.into())
+            let text = format!("{} has links in mode {found} already, which mode {wanted} would change", master.name);
+            let details = "all ipvlan links of a master have the same mode";
+            Err(fail!(Conflict, "failed to {MAKING}: {text}", details: "{details}"))
         }
         Some(_) | None => Ok(()),
     }

@@ -15,13 +15,12 @@ use cni_plugin::journal::Journal;
 
 use crate::config::Config;
 use crate::contested::{self, ContestedPorts};
-use crate::error::PortmapError;
 use crate::input::Input;
 use crate::{flows, iptables, localnet, nftables};
 
 /// Maps the ports to the container's addresses.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let input = Input::read(request, PortmapError::NotChained, journal.host())?;
+    let input = Input::read(request, "must be called as chained plugin", journal.host())?;
     let link = match localnet_target(&input) {
         Some(target) => observe_link(journal.host(), target)?,
         None => None,

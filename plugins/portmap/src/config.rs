@@ -8,16 +8,13 @@ use std::net::IpAddr;
 
 use cni_core::cidr::parse_ip;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_netfilter::iptables::Mark;
 use cni_netfilter::{Backend, Proto};
 use serde::Deserialize;
-
-mod error;
-
-pub use error::ConfigError;
 
 /// The bit of the packet mark that asks for masquerading, unless `markMasqBit` names another.
 const MASQUERADE_BIT: u8 = 13;
@@ -174,7 +171,7 @@ impl Keys {
     }
 
     /// Checks in the order of the reference. `automatic` keeps the rules unless a backend is named.
-    pub fn check(self, automatic: Backend) -> Result<Config, ConfigError> {
+    pub fn check(self, automatic: Backend) -> Result<Config, Error> {
         let Keys {
             backend,
             snat,
@@ -206,37 +203,47 @@ impl Keys {
 }
 
 impl Marker {
-    fn choose(bit: Option<i64>, external: Option<String>) -> Result<Self, ConfigError> {
+    fn choose(bit: Option<i64>, external: Option<String>) -> Result<Self, Error> {
         match (bit, external) {
-            (Some(bit), Some(chain)) => Err(ConfigError::TwoMarkers { bit, chain }),
+            (Some(bit), Some(chain)) => Err(fail!(
+                InvalidConfig,
+                "Cannot specify externalSetMarkChain and markMasqBit",
+                details: "externalSetMarkChain is {chain:?}, markMasqBit is {bit}"
+            )),
             (None, Some(name)) => match ChainName::parse(&name) {
                 Ok(chain) => Ok(Self::External(chain)),
-                Err(_) => Err(ConfigError::ExternalChain { name }),
+                Err(_) => Err(fail!(
+                    InvalidConfig,
+                    "invalid externalSetMarkChain {name:?}",
+                    details: "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
+                )),
             },
             (bit, None) => {
                 let bit = bit.unwrap_or(MASQUERADE_BIT.into());
                 let mark = u8::try_from(bit).ok().and_then(Mark::bit);
-                mark.map(Self::Own).ok_or(ConfigError::MarkBit { bit })
+                let refused =
+                    || fail!(InvalidConfig, "MasqMarkBit must be between 0 and 31", details: "markMasqBit is {bit}");
+                mark.map(Self::Own).ok_or_else(refused)
             }
         }
     }
 }
 
-fn choose_backend(name: Option<String>, automatic: Backend) -> Result<Backend, ConfigError> {
+fn choose_backend(name: Option<String>, automatic: Backend) -> Result<Backend, Error> {
     match name.as_deref() {
         None => Ok(automatic),
         Some("iptables") => Ok(Backend::Iptables),
         Some("nftables") => Ok(Backend::Nftables),
-        Some(name) => Err(ConfigError::UnknownBackend { name: name.to_owned() }),
+        Some(name) => Err(fail!(
+            InvalidConfig,
+            "unrecognized backend {name:?}",
+            details: "backend must be iptables or nftables, or not be given"
+        )),
     }
 }
 
 /// The first word of a condition shows which language it is in: that of iptables starts with `-` or `!`.
-fn refuse_foreign(
-    backend: Backend,
-    has_chain: bool,
-    conditions: &[(&'static str, &Vec<String>)],
-) -> Result<(), ConfigError> {
+fn refuse_foreign(backend: Backend, has_chain: bool, conditions: &[(&'static str, &Vec<String>)]) -> Result<(), Error> {
     let signed = |words: &[String]| words.first().is_some_and(|first| first.starts_with(['-', '!']));
     let plain = |words: &[String]| words.first().is_some_and(|first| !first.is_empty()) && !signed(words);
     let keys_of = |is_foreign: &dyn Fn(&[String]) -> bool| -> Vec<&'static str> {
@@ -245,40 +252,60 @@ fn refuse_foreign(
     match backend {
         Backend::Iptables => match keys_of(&plain) {
             keys if keys.is_empty() => Ok(()),
-            keys => Err(ConfigError::NftablesOptions { keys }),
+            keys => {
+                let details = "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\" \
+                               and no externalSetMarkChain";
+                let text = format!("contains nftables-specific options [{}]", keys.join(" "));
+                Err(fail!(
+                    InvalidConfig,
+                    "iptables backend was requested but configuration {text}",
+                    details: "{details}"
+                ))
+            }
         },
         Backend::Nftables => {
             let keys: Vec<_> =
                 has_chain.then_some("externalSetMarkChain").into_iter().chain(keys_of(&signed)).collect();
-            if keys.is_empty() { Ok(()) } else { Err(ConfigError::IptablesOptions { keys }) }
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let details = "conditions of nftables do not start with - or !, and it has no chain that sets marks; those of \
+                           iptables need \"backend\": \"iptables\"";
+            let text = format!("contains iptables-specific options [{}]", keys.join(" "));
+            Err(fail!(InvalidConfig, "nftables backend was requested but configuration {text}", details: "{details}"))
         }
     }
 }
 
 /// An empty word means nothing, and some characters would end the command that the words are part of.
-fn refuse_unwritable(backend: Backend, key: &'static str, words: &[String]) -> Result<(), ConfigError> {
+fn refuse_unwritable(backend: Backend, key: &'static str, words: &[String]) -> Result<(), Error> {
     let ends: &[char] = match backend {
         Backend::Iptables => &[],
         Backend::Nftables => &[';', '#'],
     };
     let is_bad = |word: &String| word.is_empty() || word.contains(char::is_control) || word.contains(ends);
     let bad = words.iter().position(is_bad);
-    bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
+    bad.map_or(Ok(()), |index| {
+        let word = &words[index];
+        let must = "must be a word, without control characters, for nftables without ; and #";
+        Err(fail!(InvalidConfig, "invalid word {word:?} in {key}", details: "{key}[{index}] {must}"))
+    })
 }
 
 impl PortMappingKeys {
-    fn check(self, index: usize) -> Result<Mapping, ConfigError> {
+    fn check(self, index: usize) -> Result<Mapping, Error> {
         let Self { host_port, container_port, protocol, host_ip } = self;
-        let container_port = port(container_port).ok_or(ConfigError::Port {
-            side: "container",
-            key: "containerPort",
-            index,
-            port: container_port,
-        })?;
-        let host_port =
-            port(host_port).ok_or(ConfigError::Port { side: "host", key: "hostPort", index, port: host_port })?;
+        let checked = |side: &str, number| {
+            let details = format!("runtimeConfig.portMappings[{index}].{side}Port must be between 1 and 65535");
+            port(number)
+                .ok_or_else(|| fail!(InvalidConfig, "Invalid {side} port number: {number}", details: "{details}"))
+        };
+        let container_port = checked("container", container_port)?;
+        let host_port = checked("host", host_port)?;
         let proto = Proto::parse(&protocol).filter(|proto| matches!(proto, Proto::Tcp | Proto::Udp | Proto::Sctp));
-        let proto = proto.ok_or(ConfigError::Protocol { index, protocol })?;
+        let must = format!("runtimeConfig.portMappings[{index}].protocol must be tcp, udp or sctp");
+        let refused = || fail!(InvalidConfig, "Invalid protocol: {protocol:?}", details: "{must}");
+        let proto = proto.ok_or_else(refused)?;
         Ok(Mapping { host_port, container_port, proto, listen: ListenAddress::parse(host_ip, index)? })
     }
 }
@@ -297,14 +324,17 @@ impl ListenAddress {
         }
     }
 
-    fn parse(host_ip: String, index: usize) -> Result<Self, ConfigError> {
+    fn parse(host_ip: String, index: usize) -> Result<Self, Error> {
         if host_ip.is_empty() {
             return Ok(Self::Anywhere);
         }
         match parse_ip(&host_ip) {
             Some(any) if any.is_unspecified() => Ok(Self::Family(Family::of(any))),
             Some(address) => Ok(Self::Address(address)),
-            None => Err(ConfigError::HostIp { index, host_ip }),
+            None => {
+                let must = format!("runtimeConfig.portMappings[{index}].hostIP must be an IP address, or empty");
+                Err(fail!(InvalidConfig, "Invalid host IP: {host_ip:?}", details: "{must}"))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
@@ -15,8 +16,10 @@ use cni_plugin::host::Host;
 
 use crate::chains::ChainRegister;
 use crate::config::{Config, Keys};
-use crate::error::PortmapError;
 use crate::published::PublishedPort;
+
+/// What is wrong with a call other than ADD that has no `prevResult`.
+pub const NO_RESULT: &str = "Required prevResult missing";
 
 /// The input of a call for an attachment.
 pub struct Input {
@@ -33,15 +36,17 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads what a call gets; `unchained` is the error for one without `prevResult`.
-    pub fn read(request: &Request, unchained: PortmapError, host: &mut dyn Host) -> Result<Self, Error> {
+    /// Reads what a call gets; `unchained` says what is wrong without `prevResult`.
+    pub fn read(request: &Request, unchained: &str, host: &mut dyn Host) -> Result<Self, Error> {
         let at = request.attachment()?;
         let prev_result = request.prev_result();
         let input = prev_result.as_ref().ok().and_then(Option::as_ref);
         let targets = input.map(|result| targets(result, &at.ifname)).unwrap_or_default();
         let config = config(request, &targets, host)?;
         let chains = ChainRegister::observe(&at, host.records());
-        Ok(Self { config, at, targets, chains, prev_result: prev_result?.ok_or(unchained)? })
+        let details = "chain portmap behind the plugin that assigns addresses";
+        let prev_result = prev_result?.ok_or_else(|| fail!(InvalidConfig, "{unchained}", details: "{details}"))?;
+        Ok(Self { config, at, targets, chains, prev_result })
     }
 
     /// The addresses to which at least one mapping leads.

@@ -19,7 +19,6 @@ mod check;
 mod config;
 mod contested;
 mod del;
-mod error;
 #[cfg(test)]
 mod fixtures;
 mod flows;

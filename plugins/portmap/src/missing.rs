@@ -14,13 +14,12 @@ use cni_plugin::missing::{MissingPart, MissingRecords};
 
 use crate::add::{lead, localnet_target, observe_link};
 use crate::config::Config;
-use crate::error::PortmapError;
-use crate::input::Input;
+use crate::input::{Input, NO_RESULT};
 use crate::{contested, iptables, localnet, nftables};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-    let input = Input::read(request, PortmapError::NoPrevResult, host)?;
+    let input = Input::read(request, NO_RESULT, host)?;
     let mut parts = Vec::new();
     if let Some(target) = localnet_target(&input)
         && let Some(guard) = missing_guard(host)?
@@ -40,7 +39,7 @@ pub fn find_missing_records(
     is_next: &dyn Fn(&Attachment) -> bool,
     host: &mut dyn Host,
 ) -> Result<MissingRecords, Error> {
-    let input = Input::read(request, PortmapError::NoPrevResult, host)?;
+    let input = Input::read(request, NO_RESULT, host)?;
     contested::find_missing_records(request, &input, is_next, host)
 }
 

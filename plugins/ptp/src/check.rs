@@ -1,8 +1,7 @@
 //! CHECK: verifies that everything that carries the container's traffic is as ADD made it, at both ends of the pair.
 
-use std::net::IpAddr;
-
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
@@ -13,28 +12,6 @@ use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-
-/// Differences on the host that CHECK finds.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// The container's interface leads nowhere, or the host's end is another attachment's.
-    #[error("the host's end of interface {ifname} not found")]
-    NoHostEnd { ifname: String },
-    /// The host's end has lost the gateway's address.
-    #[error("Failed to match gateway addr {gateway} on interface {name}")]
-    GatewayAddress { gateway: IpAddr, name: String },
-    /// The host sends packets to the container elsewhere.
-    #[error("Expected Route to {address} by interface {name} not found on the host")]
-    HostRoute { address: IpAddr, name: String },
-}
-
-impl Failure for CheckError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoHostEnd { .. } | Self::GatewayAddress { .. } | Self::HostRoute { .. } => Code::CheckFailed,
-        }
-    }
-}
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
@@ -68,16 +45,17 @@ fn check_container(
 
 fn check_host(at: &Attachment, container: &Link, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
     let end = veth::host_end(container, host)?.filter(|link| LinkOwner::of(link, at) != LinkOwner::Another);
-    let end = end.ok_or_else(|| CheckError::NoHostEnd { ifname: at.ifname.to_string() })?;
+    let ifname = &at.ifname;
+    let end = end.ok_or_else(|| fail!(CheckFailed, "the host's end of interface {ifname} not found"))?;
     verify::up(Ns::Host, &end)?;
     let found = host.addresses(Ns::Host, Some(end.index), None)?;
     for ip in result.ips_of(at.ifname.as_str()) {
-        let (address, name) = (ip.address.address(), end.name.clone());
+        let (address, name) = (ip.address.address(), &end.name);
         if let Some(gateway) = ip.gateway.filter(|gateway| found.iter().all(|one| one.cidr.address() != *gateway)) {
-            return Err(CheckError::GatewayAddress { gateway, name }.into());
+            return Err(fail!(CheckFailed, "Failed to match gateway addr {gateway} on interface {name}"));
         }
         if host.link_towards(Ns::Host, address)?.is_none_or(|link| link.index != end.index) {
-            return Err(CheckError::HostRoute { address, name }.into());
+            return Err(fail!(CheckFailed, "Expected Route to {address} by interface {name} not found on the host"));
         }
     }
     Ok(())

@@ -4,37 +4,11 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::result::IpConfig;
 use cni_model::plan::NewRoute;
-
-/// An address that no packet would find its way to.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GatewayError {
-    /// The IPAM plugin gives it no gateway.
-    #[error("the IPAM plugin gives {address} no gateway, which ptp cannot do without")]
-    None {
-        /// The address.
-        address: Cidr,
-    },
-    /// Its gateway cannot be on the same link.
-    #[error("the IPAM plugin gives {address} the gateway {gateway}, which is of another family")]
-    OtherFamily {
-        /// The address.
-        address: Cidr,
-        /// Its gateway.
-        gateway: IpAddr,
-    },
-}
-
-impl Failure for GatewayError {
-    fn code(&self) -> Code {
-        match self {
-            Self::None { .. } | Self::OtherFamily { .. } => Code::InvalidConfig,
-        }
-    }
-}
 
 /// An address of the container, and the one of the host by which it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +26,17 @@ const SCOPE_HOST: u8 = 254;
 
 impl RoutedAddress {
     /// Requires a gateway for each address.
-    pub fn all(ips: &[IpConfig]) -> Result<Vec<Self>, GatewayError> {
+    pub fn all(ips: &[IpConfig]) -> Result<Vec<Self>, Error> {
         let routed = |ip: &IpConfig| {
             let address = ip.address;
-            let gateway = ip.gateway.ok_or(GatewayError::None { address })?;
-            let is_same = Family::of(gateway) == address.family();
-            if is_same { Ok(Self { address, gateway }) } else { Err(GatewayError::OtherFamily { address, gateway }) }
+            let given = format!("the IPAM plugin gives {address}");
+            let Some(gateway) = ip.gateway else {
+                return Err(fail!(InvalidConfig, "{given} no gateway, which ptp cannot do without"));
+            };
+            if Family::of(gateway) == address.family() {
+                return Ok(Self { address, gateway });
+            }
+            Err(fail!(InvalidConfig, "{given} the gateway {gateway}, which is of another family"))
         };
         ips.iter().map(routed).collect()
     }

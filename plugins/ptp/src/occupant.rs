@@ -4,9 +4,8 @@
 //! the address if another container uses it. A veth without an alias is not this plugin's: a failed ADD of the reference has left
 //! it, or a container has it. Only if no process can use it, its route is replaced.
 
-use std::net::IpAddr;
-
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::alias::LinkOwner;
 use cni_interface::earlier;
@@ -18,37 +17,18 @@ use cni_plugin::host::{Host, LinkQuery};
 
 use crate::gateway::RoutedAddress;
 
-/// The address leads elsewhere.
-#[derive(Debug, thiserror::Error)]
-#[error("address {address} is in use: the host has a route to it by {link:?}")]
-pub struct OccupiedError {
-    address: IpAddr,
-    link: String,
-    /// Who uses the link, as far as it is known.
-    user: String,
-}
-
-impl Failure for OccupiedError {
-    fn code(&self) -> Code {
-        Code::Conflict
-    }
-
-    fn details(&self) -> String {
-        self.user.clone()
-    }
-}
-
 /// The steps that take stale routes to the addresses away.
 ///
 /// # Errors
-/// [`OccupiedError`] for a route that is in use, or when the kernel does not answer.
+/// For a route that is in use, or when the kernel does not answer.
 pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) -> Result<Vec<Step>, Error> {
     let mut steps = Vec::new();
     for routed in addresses {
         let address = routed.address.address();
         let Some(link) = host.links(Ns::Host, LinkQuery::RouteTo(address))?.pop() else { continue };
         if let Some(user) = find_user(&link, at, host)? {
-            return Err(OccupiedError { address, link: link.name, user }.into());
+            let text = format!("address {address} is in use: the host has a route to it by {:?}", link.name);
+            return Err(fail!(Conflict, "{text}", details: "{user}"));
         }
         let name = IfName::parse(&link.name)?;
         log::warn!("the host's route to {address} by {name} is replaced: no plugin has noted whose {name} is");

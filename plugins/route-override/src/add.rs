@@ -1,6 +1,7 @@
 //! ADD: removes and adds routes. It first records both, since nothing else tells DEL what to restore.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::tables;
@@ -9,13 +10,17 @@ use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::{self, Config};
-use crate::error::RouteError;
 use crate::record::{RouteRecord, as_kernel_has_it, is_same};
 use crate::routes;
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
-    let result = request.prev_result()?.ok_or(RouteError::NoPrevResult)?;
+    let result = request.prev_result()?.ok_or_else(|| {
+        fail!(
+            InvalidConfig,
+            "Required prevResult missing: route-override must follow the plugin that makes the interface"
+        )
+    })?;
     let at = request.attachment()?;
     let wanted = config.added(&result, &at.ifname);
     let new = routes::to_kernel(&wanted)?;

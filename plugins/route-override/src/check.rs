@@ -1,13 +1,14 @@
 //! CHECK: verifies that the removed routes are missing, and that the added ones exist.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::Route;
 use cni_interface::verify;
+use cni_model::routing::FullRoute;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-use crate::error::RouteError;
 use crate::routes;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -29,13 +30,13 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     with_hop.for_each(|route| route.gw = route.gw.or_else(|| reported(route.dst.network())));
     let wanted = routes::to_kernel(&wanted)?;
     let (_, found) = routes::observe(&ifname, &wanted, host)?;
-    let ifname = ifname.to_string();
     if let Some(missing) = wanted.iter().find(|wanted| !found.iter().any(|route| routes::is(route, wanted))) {
-        return Err(RouteError::Missing { dst: missing.dst, ifname }.into());
+        let dst = missing.dst;
+        return Err(fail!(CheckFailed, "the route to {dst} on {ifname} is missing"));
     }
     let is_wanted = |route: &_| wanted.iter().any(|wanted| routes::is(route, wanted));
     match found.iter().find(|route| config.removes(route) && !is_wanted(route)) {
-        Some(route) => Err(RouteError::NotRemoved { dst: route.dst, ifname }.into()),
+        Some(FullRoute { dst, .. }) => Err(fail!(CheckFailed, "the route to {dst} on {ifname} is not removed")),
         None => Ok(()),
     }
 }

@@ -8,7 +8,6 @@ mod add;
 mod check;
 mod config;
 mod del;
-mod error;
 mod gc;
 mod record;
 mod routes;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_core::result::Route;
 use cni_interface::routes;
@@ -10,11 +11,9 @@ use cni_model::plan::{NewRoute, Ns};
 use cni_model::routing::{ADVMSS_METRIC, FullRoute, LINK_SCOPE, MAIN_TABLE, MTU_METRIC};
 use cni_plugin::host::Host;
 
-use crate::error::RouteError;
-
 /// The index of the interface, and its routes of both families in the main table and in the tables of other routes.
 pub fn observe(ifname: &IfName, others: &[NewRoute], host: &mut dyn Host) -> Result<(u32, Vec<FullRoute>), Error> {
-    let no_link = || RouteError::NoLink { ifname: ifname.to_string() };
+    let no_link = || fail!(Kernel, "Cannot find network interface {ifname}: Link not found");
     let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
     let tables: BTreeSet<u32> = others.iter().filter_map(|route| route.table).chain([MAIN_TABLE]).collect();
     let mut found = Vec::new();
@@ -43,8 +42,8 @@ pub fn is_on_link(scope: Option<i64>) -> bool {
 /// Configured routes as the kernel is asked for them.
 ///
 /// # Errors
-/// [`RouteError::Unfit`]
-pub fn to_kernel(routes: &[Route]) -> Result<Vec<NewRoute>, RouteError> {
-    let unfit = |route: &Route, source| RouteError::Unfit { dst: route.dst, source };
-    routes.iter().map(|route| NewRoute::try_from(route).map_err(|source| unfit(route, source))).collect()
+/// For a route that the kernel cannot hold.
+pub fn to_kernel(routes: &[Route]) -> Result<Vec<NewRoute>, Error> {
+    let unfit = |dst, error| fail!(InvalidConfig, "addroutes: route to {dst}", details: "{error}");
+    routes.iter().map(|route| NewRoute::try_from(route).map_err(|error| unfit(route.dst, error))).collect()
 }

@@ -4,12 +4,11 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, IpConfig, Route};
-
-use crate::error::SbrError;
 
 /// An address of the interface, with the next hop of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +29,12 @@ impl OwnAddress {
 }
 
 /// The result of the plugins before.
-///
-/// # Errors
-/// [`SbrError::NoPrevResult`], or why it cannot be read.
 pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
-    Ok(request.prev_result()?.ok_or(SbrError::NoPrevResult)?)
+    request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "This plugin must be called as chained plugin"))
 }
 
 /// The addresses of an interface: those that name it, and those that name none.
-pub fn own_addresses(result: &CniResult, ifname: &IfName, gateways: &[IpAddr]) -> Result<Vec<OwnAddress>, SbrError> {
+pub fn own_addresses(result: &CniResult, ifname: &IfName, gateways: &[IpAddr]) -> Result<Vec<OwnAddress>, Error> {
     let mut own = Vec::new();
     for ip in &result.ips {
         if is_of(ip, result, ifname)? {
@@ -47,14 +43,22 @@ pub fn own_addresses(result: &CniResult, ifname: &IfName, gateways: &[IpAddr]) -
             own.push(OwnAddress { cidr: ip.address, gateway, is_configured: configured.is_some() });
         }
     }
-    if own.is_empty() { Err(SbrError::NoAddress { ifname: ifname.to_string() }) } else { Ok(own) }
+    if own.is_empty() {
+        let details = "no address of prevResult belongs to the interface";
+        return Err(fail!(InvalidConfig, "No IP addresses supplied on interface: {ifname}", details: "{details}"));
+    }
+    Ok(own)
 }
 
-fn is_of(ip: &IpConfig, result: &CniResult, ifname: &IfName) -> Result<bool, SbrError> {
+fn is_of(ip: &IpConfig, result: &CniResult, ifname: &IfName) -> Result<bool, Error> {
     let Some(index) = ip.interface else { return Ok(true) };
     let found = usize::try_from(index).ok().and_then(|index| result.interfaces.get(index));
-    let unknown = || SbrError::Index { address: ip.address, index, count: result.interfaces.len() };
-    Ok(found.ok_or_else(unknown)?.name == ifname.as_str())
+    let Some(found) = found else {
+        let (address, count) = (ip.address, result.interfaces.len());
+        let text = format!("address {address} of prevResult has the interface index {index}");
+        return Err(fail!(InvalidConfig, "{text}, and there are {count} interfaces"));
+    };
+    Ok(found.name == ifname.as_str())
 }
 
 /// The gateway of the default route, if the IPAM plugin names the gateway only there.

@@ -1,7 +1,10 @@
 //! CHECK: verifies that packets with a source address of the interface leave through it.
 
+use std::net::IpAddr;
+
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_model::plan::Ns;
@@ -10,7 +13,6 @@ use cni_plugin::host::Host;
 
 use crate::addresses::{self, OwnAddress};
 use crate::config::Config;
-use crate::error::SbrError;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let Config { table, gateways, add_source_hints } = Config::load(request)?;
@@ -35,8 +37,10 @@ fn verify(
     let rules = host.routing().rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source);
     let is_own = |rule: &SourceRule| rule.source == address.source() && wanted.is_none_or(|table| rule.table == table);
     let mut tables = rules.filter(is_own).map(|rule| rule.table).peekable();
-    let (source_address, ifname) = (address.cidr.address(), ifname.to_string());
-    let table = *tables.peek().ok_or(SbrError::NoRule { source_address, ifname })?;
+    let Some(table) = tables.peek().copied() else {
+        let from = address.cidr.address();
+        return Err(fail!(CheckFailed, "Failed to find the rule from {from}: its packets do not leave by {ifname}"));
+    };
     if wanted.is_some() {
         return Ok(None);
     }
@@ -47,10 +51,15 @@ fn verify(
         let mut defaults = routes.iter().filter(|route| route.dst == family.default_route()).peekable();
         if defaults.peek().is_some() {
             let is_ours = defaults.any(|route| route.gateway == Some(gateway));
-            return if is_ours { Ok(Some(table)) } else { Err(SbrError::NoDefault { gateway, table }.into()) };
+            return if is_ours { Ok(Some(table)) } else { Err(no_default(gateway, table)) };
         }
     }
-    Err(SbrError::NoDefault { gateway, table }.into())
+    Err(no_default(gateway, table))
+}
+
+/// Packets find no way out of the table.
+fn no_default(gateway: IpAddr, table: u32) -> Error {
+    fail!(CheckFailed, "Failed to find the default route by {gateway} in table {table}")
 }
 
 /// Requires of the main table the route to a network that an address's table has, with a source address.
@@ -61,5 +70,8 @@ fn verify_hint(network: Cidr, table: u32, host: &mut dyn Host) -> Result<(), Err
     let is_kept = |own: &FullRoute| {
         of_main.iter().any(|route| (route.dst, route.link) == (network, own.link) && route.source.is_some())
     };
-    if on_link.is_none_or(is_kept) { Ok(()) } else { Err(SbrError::NoSourceHint { network }.into()) }
+    if on_link.is_none_or(is_kept) {
+        return Ok(());
+    }
+    Err(fail!(CheckFailed, "Failed to find the route to {network} with a source address in the main table"))
 }

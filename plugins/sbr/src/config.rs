@@ -4,11 +4,10 @@ use std::net::IpAddr;
 
 use cni_core::cidr::parse_ip;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::request::Request;
 use serde::Deserialize;
-
-use crate::error::SbrError;
 
 /// The checked configuration.
 pub struct Config {
@@ -32,19 +31,23 @@ impl Config {
     /// Reads every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { table, gateways, add_source_hints } = request.decode()?;
-        let checked =
-            |table: i64| u32::try_from(table).ok().filter(|number| *number != 0).ok_or(SbrError::Table { table });
+        let checked = |table: i64| {
+            let number = u32::try_from(table).ok().filter(|number| *number != 0);
+            number.ok_or_else(|| fail!(InvalidConfig, "invalid table {table} (must be between 1 and 4294967295)"))
+        };
         let gateways: Vec<IpAddr> = gateways.into_iter().map(gateway).collect::<Result<_, _>>()?;
         for family in Family::ALL {
             if gateways.iter().filter(|gateway| Family::of(**gateway) == family).count() > 1 {
-                return Err(SbrError::SeveralGateways { family }.into());
+                return Err(fail!(InvalidConfig, "gateways has more than one IP{family} address"));
             }
         }
         Ok(Self { table: table.map(checked).transpose()?, gateways, add_source_hints })
     }
 }
 
-fn gateway(text: String) -> Result<IpAddr, SbrError> {
+fn gateway(text: String) -> Result<IpAddr, Error> {
     let found = parse_ip(&text).filter(|address| !address.is_unspecified() && !address.is_multicast());
-    found.ok_or(SbrError::Gateway { text })
+    found.ok_or_else(|| {
+        fail!(InvalidConfig, "invalid gateway {text:?} in gateways: it must be the IP address of a router")
+    })
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_interface::{routes, tables};
 use cni_model::plan::Ns;
 use cni_model::routing::{FullRoute, KernelRule, MAIN_TABLE};
 use cni_plugin::host::Host;
-
-use crate::error::SbrError;
 
 /// Everything that decides which tables are taken, and what they get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl Facts {
 
     /// Asks for all of them, in the namespace that was entered.
     pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
-        let no_link = || SbrError::NoLink { ifname: ifname.to_string() };
+        let no_link = || fail!(Kernel, "Cannot find network interface {ifname}: Link not found");
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
         let routes = routes::of_link(link, MAIN_TABLE, host)?;
         Ok(Self { link, routes, tables: tables::taken(host)?, ..Self::of_rules(host)? })

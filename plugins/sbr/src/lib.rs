@@ -9,7 +9,6 @@ mod addresses;
 mod check;
 mod config;
 mod del;
-mod error;
 mod facts;
 mod gc;
 mod interface_routing;

@@ -4,46 +4,13 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, parse_ip};
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::Request;
 use cni_core::result::{Dns, Route};
 use cni_plugin::ipam::{IpamError, RequestedKeys, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
-
-/// An address that cannot be given, with the reference's messages.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// An element of `ipam.addresses`.
-    #[error("the 'address' field is expected to be in CIDR notation, got: '{text}'")]
-    Configured { key: String, text: String },
-    /// An element of `IP` in `CNI_ARGS`.
-    #[error("the 'ip' field is expected to be in CIDR notation, got: '{text}'")]
-    Args { text: String },
-    /// An element of `args.cni.ips` or `runtimeConfig.ips`.
-    #[error("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'")]
-    Listed { key: String, text: String },
-    /// An element of `GATEWAY` in `CNI_ARGS`.
-    #[error("invalid gateway address: {text}")]
-    Gateway { text: String },
-}
-
-impl Failure for AddressError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Configured { .. } | Self::Listed { .. } => Code::InvalidConfig,
-            Self::Args { .. } | Self::Gateway { .. } => Code::InvalidEnvironment,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Configured { key, .. } | Self::Listed { key, .. } => key.clone(),
-            Self::Args { .. } => "IP in CNI_ARGS".to_owned(),
-            Self::Gateway { .. } => "GATEWAY in CNI_ARGS".to_owned(),
-        }
-    }
-}
 
 /// An address with its gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +59,7 @@ impl Config {
     /// Reads the addresses of all sources. Those of `ipam.addresses` are checked when they are used.
     ///
     /// # Errors
-    /// [`AddressError`] or [`IpamError`] for the first value that cannot be used.
+    /// For the first value that cannot be used, with the reference's messages.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam } = request.decode()?;
         let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
@@ -120,9 +87,14 @@ impl Config {
 
 impl AddressKeys {
     fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
-        let key = || format!("ipam.addresses[{index}].address");
         let text = self.text();
-        let refused = || AddressError::Configured { key: key(), text: text.to_owned() };
+        let refused = || {
+            fail!(
+                InvalidConfig,
+                "the 'address' field is expected to be in CIDR notation, got: '{text}'",
+                details: "ipam.addresses[{index}].address"
+            )
+        };
         let cidr = parse_cidr(text).ok_or_else(refused)?;
         Ok(FixedAddress { cidr, gateway: self.gateway(index)? })
     }
@@ -162,26 +134,33 @@ fn network_of(address: IpAddr, configured: &[FixedAddress]) -> Option<&FixedAddr
     configured.iter().find(|configured| configured.cidr.contains(address))
 }
 
-fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, AddressError> {
+fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
     let parse = |text: &str| {
         let text = text.trim();
-        parse_given(text, configured).ok_or_else(|| AddressError::Args { text: text.to_owned() })
+        parse_given(text, configured).ok_or_else(|| {
+            let text = format!("the 'ip' field is expected to be in CIDR notation, got: '{text}'");
+            fail!(InvalidEnvironment, "{text}", details: "IP in CNI_ARGS")
+        })
     };
     list.map_or_else(|| Ok(Vec::new()), |list| list.split(',').map(parse).collect())
 }
 
-fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, AddressError> {
+fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
     let parse = |(index, text): (usize, &String)| {
-        let refused = || AddressError::Listed { key: format!("{key}[{index}]"), text: text.clone() };
+        let refused = || {
+            let text = format!("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'");
+            fail!(InvalidConfig, "{text}", details: "{key}[{index}]")
+        };
         parse_given(text, configured).ok_or_else(refused)
     };
     list.iter().enumerate().map(parse).collect()
 }
 
 /// Sets each gateway for the addresses whose network contains it; the last one wins.
-fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), AddressError> {
+fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), Error> {
     for text in list.into_iter().flat_map(|list| list.split(',')) {
-        let gateway = parse_ip(text.trim()).ok_or_else(|| AddressError::Gateway { text: text.to_owned() })?;
+        let refused = || fail!(InvalidEnvironment, "invalid gateway address: {text}", details: "GATEWAY in CNI_ARGS");
+        let gateway = parse_ip(text.trim()).ok_or_else(refused)?;
         let mut matched = false;
         for address in addresses.iter_mut().filter(|address| address.cidr.contains(gateway)) {
             address.gateway = Some(gateway);

@@ -1,6 +1,7 @@
 //! CHECK: verifies that the device is as ADD made it.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_interface::child;
 use cni_model::link::Link;
@@ -10,27 +11,12 @@ use cni_plugin::host::Host;
 use crate::config::Config;
 use crate::{KIND, bridge};
 
-/// The device has other users or another number of queues.
-#[derive(Debug, thiserror::Error)]
-#[error("interface {name} is {found}, and not {wanted}")]
-struct TapMismatchError {
-    name: String,
-    found: TapOptions,
-    wanted: TapOptions,
-}
-
-impl Failure for TapMismatchError {
-    fn code(&self) -> Code {
-        Code::CheckFailed
-    }
-}
-
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let mut found = None;
     child::check(KIND, config.ipam.as_deref(), request, host, |link| {
         found = Some(link.clone());
-        Ok(same(link, config.tap)?)
+        same(link, config.tap)
     })?;
     match (found, &config.bridge) {
         (Some(link), Some(name)) => bridge::require_port(&link, name, host),
@@ -39,9 +25,12 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// Compares the device with the configuration. Kernels before 4.17 do not report its properties.
-fn same(link: &Link, wanted: TapOptions) -> Result<(), TapMismatchError> {
+fn same(link: &Link, wanted: TapOptions) -> Result<(), Error> {
     match link.tap {
-        Some(found) if found != wanted => Err(TapMismatchError { name: link.name.clone(), found, wanted }),
+        Some(found) if found != wanted => {
+            let name = &link.name;
+            Err(fail!(CheckFailed, "interface {name} is {found}, and not {wanted}"))
+        }
         Some(_) | None => Ok(()),
     }
 }

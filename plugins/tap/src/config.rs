@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
-use cni_core::names::{IfName, NameError};
+use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::{self, IpamKey, MacKey};
@@ -18,35 +19,6 @@ pub const MAKING: &str = "create tap";
 /// The smallest and the largest MTU that the kernel accepts: `MIN_MTU` and `MAX_MTU` of `drivers/net/tun.c`, less an
 /// Ethernet header.
 const MTU: std::ops::RangeInclusive<i64> = 68..=65521;
-
-/// A value that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// `mtu` is out of range.
-    #[error("invalid mtu {mtu} (must be between {} and {})", MTU.start(), MTU.end())]
-    Mtu { mtu: i64 },
-    /// The kernel uses the number for "nobody".
-    #[error("invalid {key} {id} (the number means nobody)")]
-    Nobody { key: &'static str, id: u32 },
-    /// `bridge` is no name of an interface.
-    #[error("invalid bridge {bridge:?}")]
-    Bridge {
-        bridge: String,
-        #[source]
-        source: NameError,
-    },
-    /// `selinuxContext` holds a zero byte.
-    #[error("invalid selinuxContext {label:?} (must not hold a zero byte)")]
-    Label { label: String },
-}
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Mtu { .. } | Self::Nobody { .. } | Self::Bridge { .. } | Self::Label { .. } => Code::InvalidConfig,
-        }
-    }
-}
 
 /// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,28 +81,35 @@ impl Config {
     }
 }
 
-fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, ConfigError> {
+fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, Error> {
     match id {
-        Some(id @ u32::MAX) => Err(ConfigError::Nobody { key, id }),
+        Some(id @ u32::MAX) => Err(fail!(InvalidConfig, "invalid {key} {id} (the number means nobody)")),
         other => Ok(other),
     }
 }
 
-fn mtu(mtu: i64) -> Result<Option<u32>, ConfigError> {
+fn mtu(mtu: i64) -> Result<Option<u32>, Error> {
     match u32::try_from(mtu) {
         Ok(0) => Ok(None),
         Ok(bytes) if MTU.contains(&mtu) => Ok(Some(bytes)),
-        Ok(_) | Err(_) => Err(ConfigError::Mtu { mtu }),
+        Ok(_) | Err(_) => {
+            let (least, most) = (MTU.start(), MTU.end());
+            Err(fail!(InvalidConfig, "invalid mtu {mtu} (must be between {least} and {most})"))
+        }
     }
 }
 
-fn label(label: String) -> Result<Option<String>, ConfigError> {
-    if label.contains('\0') { Err(ConfigError::Label { label }) } else { Ok(Some(label).filter(|it| !it.is_empty())) }
+fn label(label: String) -> Result<Option<String>, Error> {
+    if label.contains('\0') {
+        return Err(fail!(InvalidConfig, "invalid selinuxContext {label:?} (must not hold a zero byte)"));
+    }
+    Ok(Some(label).filter(|it| !it.is_empty()))
 }
 
-fn bridge(bridge: String) -> Result<Option<IfName>, ConfigError> {
+fn bridge(bridge: String) -> Result<Option<IfName>, Error> {
     if bridge.is_empty() {
         return Ok(None);
     }
-    IfName::parse(&bridge).map(Some).map_err(|source| ConfigError::Bridge { bridge, source })
+    let parsed = IfName::parse(&bridge).map(Some);
+    parsed.map_err(|error| fail!(InvalidConfig, "invalid bridge {bridge:?}", details: "{error}"))
 }

@@ -2,6 +2,7 @@
 //! result.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
@@ -17,7 +18,6 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 
 use crate::config::Config;
-use crate::error::RedirectError;
 use crate::{guest, pair};
 
 /// The greatest MTU of a tap device: `MAX_MTU` of `drivers/net/tun.c` without an Ethernet header.
@@ -25,7 +25,7 @@ const MAX_MTU: u32 = 65521;
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
-    let mut result = request.prev_result()?.ok_or(RedirectError::NoPrevResult)?;
+    let mut result = prev_result(request)?;
     let (at, netns) = (request.attachment()?, request.netns().unwrap_or_default());
     journal.host().enter(netns)?;
     let link = interface(&at.ifname, journal.host())?;
@@ -45,17 +45,36 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(result)
 }
 
+/// What helps where there is no interface to redirect.
+const BEHIND: &str = "tc-redirect-tap comes after the plugin that makes the interface";
+
+/// The result of the plugins before.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    request.prev_result()?.ok_or_else(|| {
+        let text = "no previous result was found, was this plugin chained with a previous one?";
+        fail!(InvalidConfig, "{text}", details: "{BEHIND}")
+    })
+}
+
 /// The interface whose frames are redirected.
 pub fn interface(ifname: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
-    let no_interface = || RedirectError::NoInterface { ifname: ifname.to_string() };
-    Ok(host.link(Ns::Container, ifname)?.ok_or_else(no_interface)?)
+    host.link(Ns::Container, ifname)?.ok_or_else(|| {
+        let name = ifname.as_str();
+        let text = format!("did not find expected network device with name {name:?}");
+        fail!(InvalidConfig, "failed to find redirect interface {name:?}: {text}", details: "{BEHIND}")
+    })
 }
 
 /// The frames of an interface can go to one device only.
 fn refuse_redirected(link: &Link, host: &mut dyn Host) -> Result<(), Error> {
     for index in pair::targets(Some(link), host)? {
         if let Some(to) = host.link_by_index(Ns::Container, index)? {
-            return Err(RedirectError::Redirected { ifname: link.name.clone(), to: to.name }.into());
+            let text = format!("{:?}: its frames go to {:?} already", link.name, to.name);
+            return Err(fail!(
+                Conflict,
+                "failed to redirect interface {text}",
+                details: "call DEL before ADD is repeated"
+            ));
         }
     }
     Ok(())

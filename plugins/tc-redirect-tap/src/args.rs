@@ -1,36 +1,11 @@
 //! `CNI_ARGS`. Unknown keys never fail, whatever `IgnoreUnknown` says, and a value may contain `=`.
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 
 const NAME: &str = "TC_REDIRECT_TAP_NAME";
 const UID: &str = "TC_REDIRECT_TAP_UID";
 const GID: &str = "TC_REDIRECT_TAP_GID";
-
-/// Arguments that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TapArgsError {
-    /// A piece between semicolons is not `key=value`.
-    #[error("Invalid cni arguments format, {piece:?}")]
-    Piece { piece: String },
-    /// An owner or group is not a number that the kernel knows.
-    #[error("{what} should be numeric convertible, got {value:?}")]
-    Number { what: &'static str, value: String },
-}
-
-impl Failure for TapArgsError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Piece { .. } | Self::Number { .. } => Code::InvalidEnvironment,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Piece { .. } => "CNI_ARGS must be key=value pairs between semicolons".to_owned(),
-            Self::Number { .. } => format!("it must be between 0 and {}", u32::MAX - 1),
-        }
-    }
-}
 
 /// The plugin's own arguments; an empty name counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,13 +17,16 @@ pub struct TapArgs {
 
 impl TapArgs {
     /// Splits `K=V;K=V`; the last of several values of a key counts.
-    pub fn parse(text: &str) -> Result<Self, TapArgsError> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let pieces = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
         pieces.into_iter().try_fold(Self::default(), |args, piece| args.with(piece))
     }
 
-    fn with(self, piece: &str) -> Result<Self, TapArgsError> {
-        let (key, value) = piece.split_once('=').ok_or_else(|| TapArgsError::Piece { piece: piece.to_owned() })?;
+    fn with(self, piece: &str) -> Result<Self, Error> {
+        let Some((key, value)) = piece.split_once('=') else {
+            let details = "CNI_ARGS must be key=value pairs between semicolons";
+            return Err(fail!(InvalidEnvironment, "Invalid cni arguments format, {piece:?}", details: "{details}"));
+        };
         Ok(match key {
             NAME => Self { name: Some(value.to_owned()).filter(|name| !name.is_empty()), ..self },
             UID => Self { owner: Some(number("tapUID", value)?), ..self },
@@ -58,9 +36,12 @@ impl TapArgs {
     }
 }
 
-fn number(what: &'static str, value: &str) -> Result<u32, TapArgsError> {
+fn number(what: &str, value: &str) -> Result<u32, Error> {
     let number = value.parse().ok().filter(|number| *number != u32::MAX);
-    number.ok_or_else(|| TapArgsError::Number { what, value: value.to_owned() })
+    number.ok_or_else(|| {
+        let details = format!("it must be between 0 and {}", u32::MAX - 1);
+        fail!(InvalidEnvironment, "{what} should be numeric convertible, got {value:?}", details: "{details}")
+    })
 }
 
 #[cfg(test)]
@@ -86,7 +67,7 @@ mod tests {
             ("TC_REDIRECT_TAP_UID=4294967294;TC_REDIRECT_TAP_GID=+7", args(None, Some(4_294_967_294), Some(7))),
             ("tc_redirect_tap_uid=x", TapArgs::default()),
         ] {
-            assert_eq!(TapArgs::parse(text), Ok(want), "{text}");
+            assert_eq!(TapArgs::parse(text).ok(), Some(want), "{text}");
         }
     }
 

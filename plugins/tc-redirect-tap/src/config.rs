@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_model::plan::{TapHeaders, TapOptions, TapQueues};
 use cni_plugin::host::Host;
@@ -12,20 +13,6 @@ use serde::de::IgnoredAny;
 
 use crate::args::TapArgs;
 use crate::name::{NameOrigin, TapName};
-
-/// The number means "nobody" to the kernel.
-#[derive(Debug, thiserror::Error)]
-#[error("invalid {key} {id} (must be at most {})", u32::MAX - 1)]
-struct ReservedIdError {
-    key: &'static str,
-    id: u32,
-}
-
-impl Failure for ReservedIdError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-}
 
 /// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +72,13 @@ fn name(key: &str, argument: Option<&str>) -> Result<TapName, Error> {
     Ok(argument.map_or(Ok(key), |name| TapName::parse(name, NameOrigin::Arguments))?)
 }
 
-fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, ReservedIdError> {
+fn somebody(key: &str, id: Option<u32>) -> Result<Option<u32>, Error> {
     match id {
-        Some(id @ u32::MAX) => Err(ReservedIdError { key, id }),
+        // The number means "nobody" to the kernel.
+        Some(id @ u32::MAX) => {
+            let most = u32::MAX - 1;
+            Err(fail!(InvalidConfig, "invalid {key} {id} (must be at most {most})"))
+        }
         other => Ok(other),
     }
 }

@@ -1,6 +1,7 @@
 //! The entries of the virtual machine in the result: the device that it opens, and the addresses that it takes over.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, IpConfig};
@@ -9,15 +10,13 @@ use cni_interface::result::described;
 use cni_model::link::Link;
 use cni_plugin::host::Host;
 
-use crate::error::RedirectError;
-
 /// The addresses of the interface, which the virtual machine takes over. Those that name no interface are among them, unless
 /// they may be another interface's.
 pub fn addresses(
     result: &CniResult,
     ifname: &IfName,
     is_inside: impl Fn(&Interface) -> bool,
-) -> Result<Vec<IpConfig>, RedirectError> {
+) -> Result<Vec<IpConfig>, Error> {
     let is_own = |interface: &Interface| interface.name == ifname.as_str() && is_inside(interface);
     let inside = result.interfaces.iter().filter(|interface| is_inside(interface)).count();
     let may_be_own = inside == 1 || !result.interfaces.iter().any(is_own);
@@ -26,7 +25,9 @@ pub fn addresses(
         let is_guests = match ip.interface {
             None => may_be_own,
             Some(index) => {
-                is_own(interface(result, index).ok_or(RedirectError::NoIndex { address: ip.address, index })?)
+                let address = ip.address;
+                let unknown = || fail!(InvalidConfig, "prevResult has no interface {index} of address {address}");
+                is_own(interface(result, index).ok_or_else(unknown)?)
             }
         };
         found.extend(is_guests.then_some(*ip));
@@ -86,7 +87,7 @@ mod tests {
         CniResult { interfaces: interfaces.iter().map(interface).collect(), ips, ..CniResult::default() }
     }
 
-    fn guests(result: &CniResult) -> Result<Vec<String>, RedirectError> {
+    fn guests(result: &CniResult) -> Result<Vec<String>, Error> {
         let eth0 = IfName::parse("eth0").expect("a name");
         let found = addresses(result, &eth0, |interface| interface.sandbox == NETNS)?;
         Ok(found.iter().map(|ip| ip.address.to_string()).collect())

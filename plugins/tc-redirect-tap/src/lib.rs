@@ -11,7 +11,6 @@ mod args;
 mod check;
 mod config;
 mod del;
-mod error;
 mod guest;
 mod missing;
 mod name;

@@ -1,7 +1,9 @@
 //! The name of the tap device: given, chosen by a pattern, or `tap0`, `tap1` and so on.
 
-use cni_core::error::{Code, Error, Failure};
-use cni_core::names::{IfName, NameError};
+use cni_core::error::{Code, Error};
+use cni_core::fail;
+use cni_core::names::IfName;
+use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
@@ -10,42 +12,6 @@ const NUMBER: &str = "%d";
 
 /// The kernel's own choice for a tap device.
 const DEFAULT: &str = "tap%d";
-
-/// A name that the device cannot have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TapNameError {
-    /// It is not the name of an interface.
-    #[error("invalid name {name:?} of the tap device ({})", origin.text())]
-    Invalid {
-        name: String,
-        origin: NameOrigin,
-        #[source]
-        source: NameError,
-    },
-    /// A `%` means something else than a number.
-    #[error("invalid name {name:?} of the tap device ({}): a % must be the only one, and be followed by d", origin.text())]
-    Pattern { name: String, origin: NameOrigin },
-    /// An interface of the container has the name.
-    #[error("failed to create tap device: the container has an interface {name:?} already")]
-    Taken { name: String, kind: Option<String> },
-}
-
-impl Failure for TapNameError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Invalid { origin, .. } | Self::Pattern { origin, .. } => origin.code(),
-            Self::Taken { .. } => Code::Conflict,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Invalid { source, .. } => source.to_string(),
-            Self::Pattern { .. } => String::new(),
-            Self::Taken { kind, .. } => kind.as_ref().map_or_else(String::new, |kind| format!("it is of kind {kind}")),
-        }
-    }
-}
 
 /// The source of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +55,15 @@ impl Default for TapName {
 
 impl TapName {
     /// Parses a name with at most one `%d`.
-    pub fn parse(name: &str, origin: NameOrigin) -> Result<Self, TapNameError> {
-        let invalid = |source| TapNameError::Invalid { name: name.to_owned(), origin, source };
-        let parsed = IfName::parse(name).map_err(invalid)?;
+    pub fn parse(name: &str, origin: NameOrigin) -> Result<Self, Error> {
+        let text = format!("invalid name {name:?} of the tap device ({})", origin.text());
+        let parsed = IfName::parse(name);
+        let parsed = parsed.map_err(|error| Error::stated(origin.code(), text.clone(), error.to_string()))?;
         if !name.contains('%') {
             return Ok(Self::Fixed(parsed));
         }
-        Self::split(name).ok_or_else(|| TapNameError::Pattern { name: name.to_owned(), origin })
+        let text = format!("{text}: a % must be the only one, and be followed by d");
+        Self::split(name).ok_or_else(|| Error::stated(origin.code(), text, String::new()))
     }
 
     fn split(pattern: &str) -> Option<Self> {
@@ -107,7 +75,11 @@ impl TapName {
     pub fn choose(&self, host: &mut dyn Host) -> Result<IfName, Error> {
         match self {
             Self::Fixed(name) => match host.link(Ns::Container, name)? {
-                Some(link) => Err(TapNameError::Taken { name: link.name, kind: link.kind }.into()),
+                Some(Link { name, kind, .. }) => {
+                    let details = kind.map_or_else(String::new, |kind| format!("it is of kind {kind}"));
+                    let text = format!("the container has an interface {name:?} already");
+                    Err(fail!(Conflict, "failed to create tap device: {text}", details: "{details}"))
+                }
                 None => Ok(name.clone()),
             },
             Self::Numbered { before, after } => {
@@ -135,9 +107,9 @@ mod tests {
         let numbered =
             |before: &str, after: &str| TapName::Numbered { before: before.to_owned(), after: after.to_owned() };
         let parse = |name: &str| TapName::parse(name, NameOrigin::Key);
-        assert_eq!(parse("vm0"), Ok(TapName::Fixed(IfName::parse("vm0").expect("a name"))));
-        assert_eq!(parse("vm%d"), Ok(numbered("vm", "")));
-        assert_eq!(parse("%d.vm"), Ok(numbered("", ".vm")));
+        assert_eq!(parse("vm0").ok(), Some(TapName::Fixed(IfName::parse("vm0").expect("a name"))));
+        assert_eq!(parse("vm%d").ok(), Some(numbered("vm", "")));
+        assert_eq!(parse("%d.vm").ok(), Some(numbered("", ".vm")));
         assert_eq!(TapName::default(), numbered("tap", ""));
     }
 

@@ -1,6 +1,7 @@
 //! Finds the tap device of an attachment: by the result, by its alias, or by the redirect of the interface.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, ContainerId, IfName};
 use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
@@ -9,7 +10,6 @@ use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
 use crate::KIND;
-use crate::error::CheckError;
 
 /// The two entries that ADD appends to the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,16 +21,24 @@ pub struct TapEntries<'a> {
 impl<'a> TapEntries<'a> {
     /// Finds them as the original does: the virtual machine by its sandbox, which is the container's id, and the device by
     /// the same name elsewhere.
-    pub fn of(result: &'a CniResult, container: &ContainerId) -> Result<Self, CheckError> {
+    pub fn of(result: &'a CniResult, container: &ContainerId) -> Result<Self, Error> {
         let id = container.to_string();
+        let refused = |text: String| fail!(InvalidConfig, "{text}", details: "it must be the result of the whole list");
         let mut guests = result.interfaces.iter().filter(|interface| interface.sandbox == id);
         let guest = match (guests.next(), guests.next()) {
             (Some(guest), None) => guest,
-            (None, _) => return Err(CheckError::NoGuest { container: id }),
-            (Some(_), Some(_)) => return Err(CheckError::SeveralGuests { container: id }),
+            (None, _) => {
+                let text = format!("prevResult has no interface with sandbox {id:?}");
+                return Err(refused(format!("{text}, which is the virtual machine's")));
+            }
+            (Some(_), Some(_)) => {
+                return Err(refused(format!("expected to find at most 1 interface in sandbox {id:?}")));
+            }
         };
         let is_tap = |interface: &&Interface| interface.name == guest.name && interface.sandbox != id;
-        let tap = result.interfaces.iter().find(is_tap).ok_or(CheckError::NoTap { container: id.clone() })?;
+        let tap = result.interfaces.iter().find(is_tap);
+        let no_tap = || refused(format!("prevResult has no tap device of the virtual machine {id:?}"));
+        let tap = tap.ok_or_else(no_tap)?;
         Ok(Self { tap, guest })
     }
 }

@@ -1,6 +1,7 @@
 //! ADD: sets the kernel parameters, then the properties of the interface. It first records the present values of both.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -14,7 +15,6 @@ use cni_plugin::json_record::JsonRecord as _;
 use crate::announce::NotifyParameter;
 use crate::changes::Changes;
 use crate::config::{Config, backup_in};
-use crate::error::TuningError;
 use crate::properties::Properties;
 use crate::{allow, announce, backup};
 
@@ -156,7 +156,10 @@ fn observe_interface(
     let now = if config.wanted.is_empty() {
         Properties::default()
     } else {
-        let link = host.link(Ns::Container, name)?.ok_or_else(|| TuningError::NoLink { name: name.to_string() })?;
+        let link = host.link(Ns::Container, name)?.ok_or_else(|| {
+            let name = name.as_str();
+            fail!(Kernel, "failed to get {name:?}: Link not found", details: "the plugins before tuning have not made it")
+        })?;
         Properties::before(&link, &config.wanted)
     };
     let text = match earlier {

@@ -1,50 +1,20 @@
 //! The parameters that the administrator allows: a file with one pattern on each line. Without the file every
 //! parameter of the container is allowed; with an empty file, none.
 
+use std::fmt;
 use std::path::Path;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_plugin::host::Host;
 use regex_lite::Regex;
 
-use crate::error::TuningError;
 use crate::sysctl::Parameter;
 
 mod pattern;
 
-use pattern::PatternFault;
-
 /// The path of the administrator's list; nodes of OpenShift have such a file.
 pub const PATH: &str = "/etc/cni/tuning/allowlist.conf";
-
-/// A line that is no pattern. It is an error when it is reached, and never allows anything.
-#[derive(Debug, thiserror::Error)]
-pub enum AllowListError {
-    /// It means nothing, or not the same to our engine.
-    #[error("error parsing regexp: {fault}")]
-    Fault { line: String, fault: PatternFault },
-    /// Our engine does not take it.
-    #[error("error parsing regexp: {source}")]
-    Engine {
-        line: String,
-        #[source]
-        source: regex_lite::Error,
-    },
-}
-
-impl Failure for AllowListError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Fault { .. } | Self::Engine { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Fault { line, .. } | Self::Engine { line, .. } => format!("the line {line:?} of {PATH}"),
-        }
-    }
-}
 
 /// The lines of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,15 +42,19 @@ impl AllowList {
                 return Ok(());
             }
         }
-        Err(TuningError::NotAllowed { key: key.to_owned(), patterns: self.0.clone(), list: PATH }.into())
+        let text = format!("Only the following sysctls are allowed: [{}]", self.0.join(" "));
+        Err(fail!(InvalidConfig, "Sysctl {key} is not allowed. {text}", details: "no line of {PATH} matches it"))
     }
 }
 
 /// Whether a line matches a part of a key.
-pub fn matches(line: &str, key: &str) -> Result<bool, AllowListError> {
-    let pattern = pattern::translate(line).map_err(|fault| AllowListError::Fault { line: line.to_owned(), fault })?;
-    let pattern = Regex::new(&pattern).map_err(|source| AllowListError::Engine { line: line.to_owned(), source })?;
-    Ok(pattern.is_match(key))
+///
+/// # Errors
+/// For a line that is no pattern, or means not the same to our engine.
+pub fn matches(line: &str, key: &str) -> Result<bool, Error> {
+    let no_pattern = |fault: &dyn fmt::Display| fail!(InvalidConfig, "error parsing regexp: {fault}", details: "the line {line:?} of {PATH}");
+    let pattern = pattern::translate(line).map_err(|fault| no_pattern(&fault))?;
+    Ok(Regex::new(&pattern).map_err(|fault| no_pattern(&fault))?.is_match(key))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! CHECK: verifies that everything still has the value that ADD set. It compares values, not spellings, and ignores
 //! what is not configured.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_interface::verify;
@@ -13,28 +14,6 @@ use crate::config::Config;
 use crate::properties::Properties;
 use crate::sysctl::{is_same, is_write_only};
 
-/// Something has another value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CheckError {
-    /// A kernel parameter.
-    #[error("Error: Tuning configured value of /proc/sys/{path} is {wanted}, current value is {found}")]
-    Parameter { path: String, wanted: String, found: String },
-    /// The interface is missing.
-    #[error("Cannot find container link {name}")]
-    NoLink { name: String },
-    /// A property of the interface.
-    #[error("Error: Tuning configured {property} of {name} is {wanted}, current value is {found}")]
-    Property { property: &'static str, name: String, wanted: String, found: String },
-}
-
-impl Failure for CheckError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Parameter { .. } | Self::NoLink { .. } | Self::Property { .. } => Code::CheckFailed,
-        }
-    }
-}
-
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     verify::prev_result(request)?;
@@ -43,36 +22,37 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     for parameter in &config.parameters {
         verify_parameter(&parameter.name.of(&name), &parameter.value, host)?;
     }
-    let link = host.link(Ns::Container, &name)?.ok_or_else(|| CheckError::NoLink { name: name.to_string() })?;
-    Ok(verify_properties(&config.wanted, &link, &name)?)
+    let no_link = || fail!(CheckFailed, "Cannot find container link {name}");
+    verify_properties(&config.wanted, &host.link(Ns::Container, &name)?.ok_or_else(no_link)?, &name)
 }
 
 /// One that can only be written has no value to compare.
 fn verify_parameter(key: &Sysctl, wanted: &str, host: &mut dyn Host) -> Result<(), Error> {
     match host.files().sysctl(Ns::Container, key) {
         Err(_) if is_write_only(key) => Ok(()),
-        found => Ok(compare(key, wanted, found?)?),
+        found => compare(key, wanted, found?),
     }
 }
 
-fn compare(key: &Sysctl, wanted: &str, found: Option<String>) -> Result<(), CheckError> {
+fn compare(key: &Sysctl, wanted: &str, found: Option<String>) -> Result<(), Error> {
     match found {
         Some(found) if is_same(&found, wanted) => Ok(()),
         found => {
-            let found = found.unwrap_or_else(|| "not there".to_owned());
-            Err(CheckError::Parameter { path: key.path(), wanted: wanted.to_owned(), found })
+            let (path, found) = (key.path(), found.unwrap_or_else(|| "not there".to_owned()));
+            let text = format!("configured value of /proc/sys/{path} is {wanted}");
+            Err(fail!(CheckFailed, "Error: Tuning {text}, current value is {found}"))
         }
     }
 }
 
-fn verify_properties(wanted: &Properties, link: &Link, name: &IfName) -> Result<(), CheckError> {
+fn verify_properties(wanted: &Properties, link: &Link, name: &IfName) -> Result<(), Error> {
     let found = Properties::before(link, wanted);
     let texts = texts(wanted).into_iter().zip(texts(&found));
     for ((property, wanted), (_, found)) in texts {
         if wanted != found {
-            let name = name.to_string();
-            let text = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-            return Err(CheckError::Property { property, name, wanted: text(wanted), found: text(found) });
+            let [wanted, found] = [wanted, found].map(|value| value.unwrap_or_else(|| "none".to_owned()));
+            let text = format!("configured {property} of {name} is {wanted}");
+            return Err(fail!(CheckFailed, "Error: Tuning {text}, current value is {found}"));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The keys of the tuning plugin from all sources, checked before anything is done.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, hash_hex};
 use cni_core::request::Request;
@@ -14,27 +15,8 @@ use crate::sysctl::{Parameter, SysctlKeys, merge};
 /// The default directory of state files, as in the reference.
 const DATA_DIR: &str = "/run/cni/tuning";
 
-/// A value that no interface can have.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Out of the kernel's range.
-    #[error("invalid {key} {value} (must be between 0 and {MOST})")]
-    Number { key: &'static str, value: i64 },
-    /// A directory that cannot be used.
-    #[error("invalid dataDir")]
-    DataDir(#[source] StateFileError),
-}
-
 /// The kernel keeps an MTU as a signed number; a queue of so many packets is as good as endless.
 const MOST: i64 = i32::MAX as i64;
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Number { .. } | Self::DataDir(_) => Code::InvalidConfig,
-        }
-    }
-}
 
 /// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,13 +85,13 @@ impl Config {
         };
         let parameters = merge(keys.sysctl.parse()?, args.sysctl.parse()?);
         let config = Self { parameters, wanted, data_dir: keys.data_dir };
-        backup_in(&config.data_dir, "any", "any").map_err(ConfigError::DataDir)?;
+        backup_in(&config.data_dir, "any", "any").map_err(no_directory)?;
         Ok(config)
     }
 
     /// The state file with the former properties.
-    pub fn backup(&self, at: &Attachment) -> Result<StateFile, ConfigError> {
-        backup_in(&self.data_dir, at.container.as_str(), at.ifname.as_str()).map_err(ConfigError::DataDir)
+    pub fn backup(&self, at: &Attachment) -> Result<StateFile, Error> {
+        backup_in(&self.data_dir, at.container.as_str(), at.ifname.as_str()).map_err(no_directory)
     }
 
     /// The directory of [`Config::backup`] as it is written; empty for the reference's.
@@ -121,6 +103,10 @@ impl Config {
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty() && self.wanted.is_empty()
     }
+}
+
+fn no_directory(error: StateFileError) -> Error {
+    fail!(InvalidConfig, "invalid dataDir", details: "{error}")
 }
 
 /// The state file of ADD, even if the configuration has become invalid since.
@@ -156,8 +142,8 @@ fn mac(from_args: Option<String>, from_runtime: String, from_env: String, own: S
     Ok(first_mac("set the MAC address", given)?)
 }
 
-fn number(key: &'static str, value: i64) -> Result<u32, ConfigError> {
-    let refused = || ConfigError::Number { key, value };
+fn number(key: &'static str, value: i64) -> Result<u32, Error> {
+    let refused = || fail!(InvalidConfig, "invalid {key} {value} (must be between 0 and {MOST})");
     u32::try_from(value).ok().filter(|_| value <= MOST).ok_or_else(refused)
 }
 

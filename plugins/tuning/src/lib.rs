@@ -12,7 +12,6 @@ mod changes;
 mod check;
 mod config;
 mod del;
-mod error;
 mod gc;
 mod properties;
 mod status;

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_model::plan::{Ns, Sysctl};
 use cni_plugin::host::Host;
@@ -15,34 +16,6 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// The placeholder for `CNI_IFNAME` in a name.
 const PLACEHOLDER: &str = "IFNAME";
-
-/// A parameter that cannot be set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SysctlError {
-    /// The parameter does not belong to the container's network.
-    #[error("invalid net sysctl key: {path:?}")]
-    NotBelowNet { key: String, path: String },
-    /// It is given more than once.
-    #[error("duplicated sysctl keys are not allowed: {first:?} and {second:?}")]
-    Twice { first: String, second: String },
-}
-
-impl Failure for SysctlError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NotBelowNet { .. } | Self::Twice { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::NotBelowNet { key, .. } => {
-                format!("sysctl {key:?}: only parameters below net belong to a container, such as net.core.somaxconn")
-            }
-            Self::Twice { .. } => "they are the same parameter".to_owned(),
-        }
-    }
-}
 
 /// The name of a parameter, with the place of the interface's name still open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +26,18 @@ pub struct SysctlName {
 
 impl SysctlName {
     /// Reads a name.
-    pub fn parse(key: &str) -> Result<Self, SysctlError> {
+    pub fn parse(key: &str) -> Result<Self, Error> {
         let path: Vec<String> = key.split(['.', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         match &path[..] {
             [net, _, ..] if net == "net" && !key.contains('\0') => Ok(Self { key: key.to_owned(), path }),
-            _ => Err(SysctlError::NotBelowNet { key: key.to_owned(), path: key.replace('.', "/") }),
+            _ => {
+                let (path, example) = (key.replace('.', "/"), "such as net.core.somaxconn");
+                Err(fail!(
+                    InvalidConfig,
+                    "invalid net sysctl key: {path:?}",
+                    details: "sysctl {key:?}: only parameters below net belong to a container, {example}"
+                ))
+            }
         }
     }
 
@@ -104,13 +84,17 @@ impl SysctlKeys {
     /// Reads the names.
     ///
     /// # Errors
-    /// [`SysctlError`] for the first that cannot be used.
-    pub fn parse(self) -> Result<Vec<Parameter>, SysctlError> {
+    /// For the first that cannot be used.
+    pub fn parse(self) -> Result<Vec<Parameter>, Error> {
         let mut parameters: Vec<Parameter> = Vec::new();
         for (key, value) in self.0 {
             let name = SysctlName::parse(&key)?;
             if let Some(earlier) = parameters.iter().find(|earlier| earlier.name.path == name.path) {
-                return Err(SysctlError::Twice { first: earlier.name.key.clone(), second: key });
+                let text = format!("{:?} and {key:?}", earlier.name.key);
+                let details = "they are the same parameter";
+                return Err(
+                    fail!(InvalidConfig, "duplicated sysctl keys are not allowed: {text}", details: "{details}"),
+                );
             }
             parameters.push(Parameter { name, value });
         }

@@ -1,6 +1,7 @@
 //! ADD: finds the master, creates the link on it, and adds the addresses of the IPAM plugin.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, NewChild};
@@ -11,35 +12,6 @@ use cni_plugin::journal::Journal;
 
 use crate::KIND;
 use crate::config::{Config, MAKING};
-
-/// The master cannot have the link.
-#[derive(Debug, thiserror::Error)]
-enum VlanMasterError {
-    /// It is down, and then no link on it can be up.
-    #[error("failed to {MAKING}: network is down: its master {name:?} is down")]
-    Down { name: String },
-    /// The VLAN has a link beside the master; a master has one for each VLAN.
-    #[error("failed to {MAKING}: file exists")]
-    Taken { master: String, id: u16, by: String },
-}
-
-impl Failure for VlanMasterError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Down { .. } => Code::TryAgain,
-            Self::Taken { .. } => Code::Conflict,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Down { name } => format!("\"ip link set {name} up\" sets it up"),
-            Self::Taken { master, id, by } => {
-                format!("VLAN {id} of {master} has the link {by} beside it, and can have one alone")
-            }
-        }
-    }
-}
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
@@ -54,8 +26,16 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     child::finish(Addressing::Network(network, &[]), request, journal)
 }
 
-fn refuse_down(master: &Link) -> Result<(), VlanMasterError> {
-    if master.up { Ok(()) } else { Err(VlanMasterError::Down { name: master.name.clone() }) }
+/// No link can be up on a master that is down.
+fn refuse_down(Link { name, up, .. }: &Link) -> Result<(), Error> {
+    if *up {
+        return Ok(());
+    }
+    Err(fail!(
+        TryAgain,
+        "failed to {MAKING}: network is down: its master {name:?} is down",
+        details: "\"ip link set {name} up\" sets it up"
+    ))
 }
 
 /// A link in another namespace is not seen here. The kernel refuses a second one all the same.
@@ -67,8 +47,12 @@ fn refuse_taken(config: &Config, master: &Link, host: &mut dyn Host) -> Result<(
     };
     match beside(config.master.ns, host)?.iter().find(is_same) {
         Some(link) => {
-            let (master, by) = (master.name.clone(), link.name.clone());
-            Err(VlanMasterError::Taken { master, id: config.id, by }.into())
+            let (id, master, by) = (config.id, &master.name, &link.name);
+            Err(fail!(
+                Conflict,
+                "failed to {MAKING}: file exists",
+                details: "VLAN {id} of {master} has the link {by} beside it, and can have one alone"
+            ))
         }
         None => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! CHECK: verifies that the link is as ADD made it.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
 use cni_interface::child;
 use cni_model::link::Link;
@@ -10,42 +11,24 @@ use cni_plugin::host::Host;
 use crate::KIND;
 use crate::config::Config;
 
-/// Differences between the link and the configuration.
-#[derive(Debug, thiserror::Error)]
-enum CheckError {
-    /// It is in another VLAN.
-    #[error("Interface {name} is in VLAN {found}, not {wanted}")]
-    Id { name: String, found: u16, wanted: u16 },
-    /// It has another MTU.
-    #[error("Interface {name} has MTU {found}, not {wanted}")]
-    Mtu { name: String, found: u32, wanted: i64 },
-}
-
-impl Failure for CheckError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Id { .. } | Self::Mtu { .. } => Code::CheckFailed,
-        }
-    }
-}
-
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    child::check(KIND, Some(&config.ipam), request, host, |link| Ok(compare(link, &config)?))
+    child::check(KIND, Some(&config.ipam), request, host, |link| compare(link, &config))
 }
 
-fn compare(link: &Link, config: &Config) -> Result<(), CheckError> {
-    let name = || link.name.clone();
+fn compare(link: &Link, config: &Config) -> Result<(), Error> {
+    let (name, wanted) = (&link.name, config.id);
     match link.child {
-        Some(ChildKind::Vlan { id }) if id != config.id => {
-            return Err(CheckError::Id { name: name(), found: id, wanted: config.id });
+        Some(ChildKind::Vlan { id }) if id != wanted => {
+            return Err(fail!(CheckFailed, "Interface {name} is in VLAN {id}, not {wanted}"));
         }
         Some(_) | None => {}
     }
+    let found = link.mtu;
     match config.mtu {
         0 => Ok(()),
-        mtu if mtu == i64::from(link.mtu) => Ok(()),
-        wanted => Err(CheckError::Mtu { name: name(), found: link.mtu, wanted }),
+        mtu if mtu == i64::from(found) => Ok(()),
+        wanted => Err(fail!(CheckFailed, "Interface {name} has MTU {found}, not {wanted}")),
     }
 }
 

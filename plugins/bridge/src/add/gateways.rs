@@ -4,10 +4,9 @@
 use cni_interface::addressing;
 use cni_interface::network::ResolvedNetwork;
 use cni_interface::veth::accept_no_router;
-use cni_model::plan::{LinkSetting, NewGateway, Ns, Plan, Step};
+use cni_model::plan::{LinkSetting, NewGateway, Ns, OtherAddressError, Plan, Step};
 use cni_model::vlan::VlanLink;
 
-use super::error::PlanError;
 use super::facts::{Facts, NewNames};
 use crate::config::Config;
 use crate::vlan::GatewayLink;
@@ -15,13 +14,13 @@ use crate::vlan::GatewayLink;
 /// Plans the gateways of a network.
 ///
 /// # Errors
-/// [`PlanError::OtherAddress`] when an address is in the way that must not be taken away.
+/// When an address is in the way that must not be taken away.
 pub(super) fn gateways(
     plan: &mut Plan,
     config: &Config,
     network: &ResolvedNetwork,
     facts: &Facts,
-) -> Result<(), PlanError> {
+) -> Result<(), OtherAddressError> {
     vlan_link(plan, config, &facts.names);
     let name = config.gateway_link();
     for cidr in &network.gateways {

@@ -1,6 +1,8 @@
 //! The plan of an ADD, made from the configuration, the IPAM result and a few facts.
 
 use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_interface::addressing::{self, InterfaceParameter};
@@ -9,7 +11,6 @@ use cni_interface::network::ResolvedNetwork;
 use cni_interface::veth::{accept_no_router, trust_link_local};
 use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
 
-use super::error::PlanError;
 use super::facts::Facts;
 use super::gateways::gateways;
 use crate::config::Config;
@@ -18,13 +19,13 @@ use crate::{ports, spoof};
 /// Plans an ADD: the bridge, the veth, and with IPAM the addresses, the gateway and the masquerade.
 ///
 /// # Errors
-/// [`PlanError`] if something that exists prevents it.
+/// If something that exists prevents it.
 pub fn plan_add(
     config: &Config,
     at: &Attachment,
     network: Option<&ResolvedNetwork>,
     facts: &Facts,
-) -> Result<Plan, PlanError> {
+) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     link(&mut plan, config, at, network, facts)?;
     match network {
@@ -44,13 +45,13 @@ pub fn plan_add(
 /// Plans the rest of an ADD, after the IPAM plugin has asked for addresses through the container's interface.
 ///
 /// # Errors
-/// [`PlanError`] if something that exists prevents it.
+/// If something that exists prevents it.
 pub fn plan_addresses(
     config: &Config,
     at: &Attachment,
     network: &ResolvedNetwork,
     facts: &Facts,
-) -> Result<Plan, PlanError> {
+) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     addresses(&mut plan, config, at, network, facts)?;
     plan.within(announce(at, facts));
@@ -70,7 +71,7 @@ fn link(
     at: &Attachment,
     network: Option<&ResolvedNetwork>,
     facts: &Facts,
-) -> Result<(), PlanError> {
+) -> Result<(), Error> {
     bridge(plan, config, network, facts)?;
     let veth = &facts.names.veth;
     veth.plan(plan, at, config.mtu);
@@ -88,7 +89,7 @@ fn addresses(
     at: &Attachment,
     network: &ResolvedNetwork,
     facts: &Facts,
-) -> Result<(), PlanError> {
+) -> Result<(), Error> {
     container(plan, config, at, network);
     gateways(plan, config, network, facts)?;
     if config.masquerade {
@@ -99,12 +100,13 @@ fn addresses(
 }
 
 /// Plans the bridge. An existing one is not changed; a new one keeps the MAC address that the kernel gives it.
-fn bridge(plan: &mut Plan, config: &Config, network: Option<&ResolvedNetwork>, facts: &Facts) -> Result<(), PlanError> {
+fn bridge(plan: &mut Plan, config: &Config, network: Option<&ResolvedNetwork>, facts: &Facts) -> Result<(), Error> {
     let name = config.bridge.clone();
     match &facts.bridge {
         Some(link) if link.kind.as_deref() != Some("bridge") => {
-            let kind = link.kind.clone().unwrap_or_default();
-            return Err(PlanError::NotABridge { name: name.to_string(), kind });
+            let (name, kind) = (name.as_str(), link.kind.as_deref().unwrap_or_default());
+            let text = format!("failed to create bridge {name:?}: {name:?} already exists but is not a bridge");
+            return Err(fail!(Conflict, "{text}", details: "it is of kind {kind:?}"));
         }
         Some(_) => {}
         None => {

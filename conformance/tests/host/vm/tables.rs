@@ -1,5 +1,6 @@
-//! Kernels that have no tables for the legacy flavour of iptables, where the real programs say so.
+//! Kernels that have no tables for a flavour of iptables, where the real programs say so.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -7,39 +8,20 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Guest, GuestScript, Sandbox, binaries};
 use serde_json::{Value, json};
 
-const LEGACY: &str = "/usr/sbin/xtables-legacy-multi";
-const NFT: &str = "/usr/sbin/nft";
+const PROGRAMS: [&str; 3] = ["/usr/sbin/xtables-legacy-multi", "/usr/sbin/xtables-nft-multi", "/usr/sbin/nft"];
 const EXTENSIONS: &str = "/usr/lib/x86_64-linux-gnu/xtables";
 
-/// What the plugins need of nf_tables.
-const NF_TABLES: [&str; 11] = [
-    "bridge",
-    "veth",
-    "nf_tables",
-    "nft_chain_nat",
-    "nft_ct",
-    "nft_masq",
-    "nft_nat",
-    "nft_fib_inet",
-    "nft_fib_ipv4",
-    "nft_fib_ipv6",
-    "nft_compat",
-];
+const LINKS: &str = "bridge veth";
 
-/// What they need of legacy iptables for IPv4, and the part of that for IPv6 that does not need IPv6.
-const V4_TABLES: [&str; 11] = [
-    "ip6_tables",
-    "iptable_filter",
-    "iptable_nat",
-    "xt_addrtype",
-    "xt_comment",
-    "xt_conntrack",
-    "xt_mark",
-    "xt_multiport",
-    "xt_nat",
-    "xt_tcpudp",
-    "xt_MASQUERADE",
-];
+/// What the plugins need of nf_tables.
+const NF_TABLES: &str = "nf_tables nft_chain_nat nft_ct nft_masq nft_nat nft_fib_inet nft_fib_ipv4 nft_fib_ipv6";
+
+/// What rules need in the tables of iptables, of either flavour.
+const MATCHES: &str =
+    "nft_compat xt_addrtype xt_comment xt_conntrack xt_mark xt_multiport xt_nat xt_tcpudp xt_MASQUERADE";
+
+/// The legacy tables of IPv4, and the part of those of IPv6 that does not need IPv6.
+const V4_TABLES: &str = "ip6_tables iptable_filter iptable_nat";
 
 /// Prints the words of the programs, and the outcome of each call that fails.
 const PRELUDE: &str = r#"
@@ -50,18 +32,18 @@ mount -t tmpfs none /run
 mkdir -p /run/netns
 ip link set lo up
 ln -s /bin/busybox /sbin/modprobe
-for name in iptables iptables-restore iptables-save ip6tables ip6tables-restore ip6tables-save; do
-    ln -s xtables-legacy-multi "/usr/sbin/$name"
-done
 for name in bridge firewall portmap host-local cni-plugins; do ln "$PLUGINS/bridge" "/cni/$name"; done
-for program in iptables ip6tables; do
-    for table in filter nat; do
-        $program -t $table -S OUTPUT
-        echo "words: $program: $table: $?"
+flavour() {
+    for name in iptables iptables-restore iptables-save ip6tables ip6tables-restore ip6tables-save; do
+        ln -sf "xtables-$1-multi" "/usr/sbin/$name"
     done
-    printf '*nat\nCOMMIT\n' | $program-restore --noflush
-    echo "words: $program-restore: $?"
-done
+}
+words() {
+    for program in iptables ip6tables; do
+        $program -t nat -S OUTPUT
+        printf '*nat\nCOMMIT\n' | $program-restore --noflush
+    done
+}
 start() {
     umount /run/netns/c1 2>/dev/null
     : >/run/netns/c1
@@ -81,16 +63,32 @@ left() {
 }
 "#;
 
-/// A kernel, and how containers fare on it: more words of its command line, its modules, the families of the network, what the programs say (where
-/// they cannot load a module, the reason that they name is that of an earlier call), and what ADD makes where no back end is named.
-type Kernel = (&'static str, &'static [&'static str], usize, &'static str, &'static str);
+/// A kernel, and how containers fare on it: more words of its command line, its modules, the families of the network, the flavour at each ADD
+/// and after it, and the verbs that fail; what the programs say (where they cannot load a module, the reason that they name is that of an earlier
+/// call), what ADD makes where no back end is named, and what `doctor` says.
+type Kernel = (&'static str, &'static [&'static str], usize, &'static [[&'static str; 2]], &'static [&'static str]);
 
 const MASQUERADE: &str = "inet cni_plugins_masquerade";
+const DNAT: &str = "chain CNI-HOSTPORT-DNAT";
+const TABLELESS: &str = "the kernel has no tables for it";
 
-const KERNELS: [(&str, Kernel); 3] = [
-    ("no modules of iptables", ("", &[], 2, "can't initialize iptables table", MASQUERADE)),
-    ("no tables", ("", &["ip_tables", "ip6_tables"], 2, "Table does not exist", MASQUERADE)),
-    ("no IPv6", ("ipv6.disable=1", &V4_TABLES, 1, "Address family not supported", "CNI-HOSTPORT-DNAT")),
+const KERNELS: [(&[&str], Kernel); 4] = [
+    (
+        &["can't initialize iptables table", MASQUERADE, DNAT, TABLELESS],
+        ("", &[LINKS, NF_TABLES, MATCHES], 2, &[["legacy", "nft"], ["nft", "legacy"], ["nft", "legacy"]], &[]),
+    ),
+    (
+        &["Table does not exist", MASQUERADE, TABLELESS],
+        ("", &[LINKS, NF_TABLES, "ip_tables ip6_tables"], 2, &[["legacy"; 2]; 2], &[]),
+    ),
+    (
+        &["Address family not supported", "-N CNI-HOSTPORT-DNAT", DNAT],
+        ("ipv6.disable=1", &[LINKS, NF_TABLES, V4_TABLES, MATCHES], 1, &[["legacy"; 2], ["nft"; 2]], &[]),
+    ),
+    (
+        &["Failed to initialize nft: Protocol not supported", "iptables cannot be used"],
+        ("", &[LINKS], 2, &[["nft"; 2]; 2], &["ADD", "CHECK", "STATUS"]),
+    ),
 ];
 
 /// The plugins of a network, in the order of ADD.
@@ -112,31 +110,30 @@ fn plugins(version: &str, families: usize) -> Vec<Value> {
 }
 
 /// The lines of a script that run a verb of every plugin.
-fn call(verb: &str, plugins: &[Value], has_result: bool) -> String {
-    let mut calls: Vec<String> = Vec::new();
-    for (number, plugin) in plugins.iter().enumerate() {
+fn call(verb: &str, plugins: &[Value]) -> String {
+    let calls = plugins.iter().enumerate().map(|(number, plugin)| {
         let mut plugin = plugin.clone();
-        if has_result && (number > 0 || verb != "ADD") {
+        if verb == "CHECK" || (verb == "ADD" && number > 0) {
             plugin["prevResult"] = json!("RESULT");
         }
-        let name = plugin["type"].as_str().expect("a type").to_owned();
         let input = plugin.to_string().replace("\"RESULT\"", "$(cat /tmp/result)");
-        calls.push(format!("run {verb} {name} <<END\n{input}\nEND\n"));
-    }
-    if verb == "DEL" {
-        calls.reverse();
-    }
-    calls.concat()
+        format!("run {verb} {} <<END\n{input}\nEND\n", plugin["type"].as_str().expect("a type"))
+    });
+    if verb == "DEL" { calls.rev().collect() } else { calls.collect() }
 }
 
 /// Lives of containers that end with DEL and with GC, which the oldest version does not have.
-fn text(families: usize) -> String {
-    let plugins = plugins(if families == 2 { "1.1.0" } else { "0.3.1" }, families);
+fn text(families: usize, lives: &[[&str; 2]]) -> String {
+    let (version, ends) = if families == 2 { ("1.1.0", ["DEL", "GC"]) } else { ("0.3.1", ["DEL"; 2]) };
+    let plugins = plugins(version, families);
+    let call = |verb| call(verb, &plugins);
+    let (add, checks) =
+        (call("ADD"), if families == 2 { ["CHECK", "STATUS"].map(call).concat() } else { String::new() });
     let mut lines = format!("PLUGINS={}\n{PRELUDE}", binaries::under_test().display());
-    for end in ["DEL", "GC"].iter().take(families) {
-        lines += &format!("start\n{}nft list ruleset\niptables -t nat -S\n", call("ADD", &plugins, true));
-        let check = if families == 2 { call("CHECK", &plugins, true) } else { String::new() };
-        lines += &format!("{check}{}left\n", call(end, &plugins, false));
+    for ([before, after], end) in lives.iter().zip(ends.iter().cycle()) {
+        lines +=
+            &format!("flavour {before}\nwords\nstart\n{add}nft list ruleset\niptables -t nat -S\nflavour {after}\n");
+        lines += &format!("{checks}{}left\n", call(end));
     }
     lines + "/cni/cni-plugins doctor\n"
 }
@@ -144,14 +141,16 @@ fn text(families: usize) -> String {
 #[test]
 fn a_container_lives_and_leaves_nothing_where_the_kernel_lacks_tables() {
     let extensions = fs::read_dir(EXTENSIONS).expect("the extensions of iptables").flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = extensions.collect();
-    files.extend([LEGACY.into(), NFT.into(), binaries::under_test().join("bridge")]);
-    for_each(KERNELS, |(words, modules, families, says, makes)| {
-        let sandbox = Sandbox::new();
-        let modules = [&NF_TABLES, modules].concat();
-        let script = GuestScript { words, modules: &modules, files: files.clone(), text: text(families) };
+    let mut files: Vec<PathBuf> = extensions.chain(PROGRAMS.map(PathBuf::from)).collect();
+    files.push(binaries::under_test().join("bridge"));
+    for_each(KERNELS.map(|kernel| (kernel.0[0], kernel)), |(shows, (words, modules, families, lives, fails))| {
+        let (sandbox, modules) = (Sandbox::new(), modules.join(" "));
+        let modules: Vec<&str> = modules.split(' ').collect();
+        let script = GuestScript { words, modules: &modules, files: files.clone(), text: text(families, lives) };
         let said = Guest::run(sandbox.host(), &script);
-        assert!(said.contains(says) && said.contains(makes) && !said.contains("FAILED"), "{said}");
-        assert_eq!(said.contains("the kernel has no tables for it"), families == 2, "{said}");
+        let failed = said.lines().filter_map(|line| line.strip_prefix("FAILED: ")?.split(' ').next());
+        assert!(failed.collect::<BTreeSet<_>>().into_iter().eq(fails.iter().copied()), "{said}");
+        assert!(shows.iter().all(|words| said.contains(words)), "{said}");
+        assert_eq!(said.contains(TABLELESS), shows.contains(&TABLELESS), "{said}");
     });
 }

@@ -1,7 +1,7 @@
 //! Jumps beside rules in the tables of iptables that only `nft` can print.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, PortMapping, Runtime, Sandbox, Spelling, flannel};
+use cni_conformance::{Attachment, PortMapping, Runtime, Sandbox, Spelling, flannel};
 use serde_json::{Value, json};
 
 /// As administrators write them: sets, maps and names of interfaces, in chains with the names of iptables.
@@ -32,30 +32,14 @@ table FAMILY nat {
 /// What is in these rules and in none of ours.
 const MARKS: [&str; 6] = ["ct state vmap", "lan0", "wan0", "redirect to", "policy drop", "type nat hook"];
 
-fn host_local() -> Value {
-    json!({"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]})
-}
-
 fn interfaces() -> [(&'static str, Value); 3] {
+    let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]});
     let delegate = json!({"isDefaultGateway": true, "ipMasq": true});
     [
-        ("bridge", json!({"type": "bridge", "isGateway": true, "ipMasq": true, "ipam": host_local()})),
-        ("ptp", json!({"type": "ptp", "ipMasq": true, "ipam": host_local()})),
+        ("bridge", json!({"type": "bridge", "isGateway": true, "ipMasq": true, "ipam": ipam})),
+        ("ptp", json!({"type": "ptp", "ipMasq": true, "ipam": ipam})),
         ("flannel", json!({"type": "flannel", "delegate": delegate})),
     ]
-}
-
-fn list(interface: &Value) -> Value {
-    let chained = [
-        json!({"type": "firewall", "backend": "iptables", "ingressPolicy": "open"}),
-        json!({"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true}}),
-    ];
-    let plugins: Vec<Value> = [interface.clone()].into_iter().chain(chained).collect();
-    json!({"cniVersion": "1.1.0", "name": "n1", "plugins": plugins})
-}
-
-fn attachment(container: &Container, port: u16) -> Attachment {
-    Attachment::new(container.name(), container).ports(&[PortMapping::new(port, 80, "tcp")], Spelling::Go)
 }
 
 fn lines(sandbox: &Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
@@ -68,17 +52,23 @@ fn lines(sandbox: &Sandbox, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
 fn containers_come_and_go_beside_rules_that_only_nft_prints() {
     for_each(interfaces(), |interface| {
         let sandbox = Sandbox::new();
-        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
-        for family in ["ip", "ip6"] {
-            std::fs::write("/run/conformance/rules", RULES.replace("FAMILY", family)).expect("write the rules");
-            sandbox.sh("nft -f /run/conformance/rules");
-        }
+        flannel::write_lease(flannel::BOTH_FAMILIES);
+        let rules = ["ip", "ip6"].map(|family| RULES.replace("FAMILY", family)).concat();
+        std::fs::write("/run/conformance/rules", rules).expect("write the rules");
+        sandbox.sh("nft -f /run/conformance/rules");
         let foreign = || lines(&sandbox, |line| MARKS.iter().any(|mark| line.contains(mark)));
         let before = foreign();
         assert_eq!(before.len(), 18);
-        let runtime = Runtime::new(&sandbox, list(&interface));
-        let containers = [("c1", 8080), ("c2", 8081)].map(|(name, port)| (sandbox.container(name), port));
-        let mut attached = containers.each_ref().map(|(container, port)| attachment(container, *port));
+        let plugins = json!([
+            interface,
+            {"type": "firewall", "backend": "iptables", "ingressPolicy": "open"},
+            {"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true}},
+        ]);
+        let runtime = Runtime::new(&sandbox, json!({"cniVersion": "1.1.0", "name": "n1", "plugins": plugins}));
+        let mut attached = [("c1", 8080), ("c2", 8081)].map(|(name, port)| {
+            let ports = [PortMapping::new(port, 80, "tcp")];
+            Attachment::new(name, &sandbox.container(name)).ports(&ports, Spelling::Go)
+        });
         for attachment in &mut attached {
             runtime.add(attachment).expect_success();
             runtime.check(attachment).expect_success();
@@ -86,8 +76,7 @@ fn containers_come_and_go_beside_rules_that_only_nft_prints() {
         }
         let jumps =
             lines(&sandbox, |line| line.contains("jump CNI-FORWARD") || line.contains("jump CNI-HOSTPORT-DNAT"));
-        let families = if interface["type"] == "flannel" { 1 } else { 2 };
-        assert_eq!(jumps.len(), 3 * families, "{jumps:?}");
+        assert_eq!(jumps.len(), 6, "{jumps:?}");
         let [first, second] = &attached;
         runtime.gc(&[first]).expect_success();
         runtime.del(&second.clone().without_result()).expect_success();

@@ -81,24 +81,3 @@ fn ended(command: String, output: Output, waited: Duration) -> Result<ProgramEnd
     }
     Ok(ended)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::process::ExitStatusExt;
-
-    fn end(code: i32, stderr: &str) -> Result<ProgramEnd, NetfilterError> {
-        let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.into() };
-        ended("iptables -w 10".to_owned(), output, Duration::from_secs(10))
-    }
-
-    #[test]
-    fn a_held_lock_is_distinguished_from_other_failures_with_the_same_status() {
-        let held = "Another app is currently holding the xtables lock. Stopped waiting after 1s.\n";
-        let error = end(4, held).err().expect("locked");
-        assert!(error.to_string().starts_with("gave up after 10s: the lock /run/xtables.lock is held by "), "{error}");
-        let other = end(4, "Could not fetch rule set generation id: Permission denied (you must be root)\n");
-        let failure = other.expect("an end").failure();
-        assert_eq!(failure.to_string(), "iptables -w 10 failed, exit status: 4");
-    }
-}

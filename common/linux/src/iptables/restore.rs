@@ -118,7 +118,7 @@ impl RestoreIptables {
         match ended.status.code() {
             Some(0) => Ok(Ok(Some(ended.stdout.lines().filter_map(IptablesRule::parse).collect()))),
             Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Ok(None)),
-            Some(status) if self.is_without_table(family, status, &ended.stderr) => {
+            Some(status) if self.is_without_table(family, table, status, &ended.stderr) => {
                 Err(NetfilterError::no_table(family, table, &ended.command, &ended.stderr))
             }
             Some(1) if self.is_absent(family, table, chain)? => Ok(Ok(None)),
@@ -127,10 +127,13 @@ impl RestoreIptables {
     }
 
     /// Whether a program has failed because the kernel does not have the table. Where it names another reason, such as missing
-    /// rights, the kernel itself shows whether it has tables at all.
-    fn is_without_table(&self, family: Family, status: i32, text: &str) -> bool {
-        let has_none = || legacy_tables(family, &self.scope).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        NO_TABLE.iter().any(|words| text.contains(words)) || (status == VERSION_PROBLEM && has_none())
+    /// rights, the kernel itself shows whether it has tables at all, and which: the module of another may not be loaded.
+    fn is_without_table(&self, family: Family, table: IptablesTable, status: i32, text: &str) -> bool {
+        let is_missing = || match legacy_tables(family, &self.scope) {
+            Ok(tables) => text.contains("Permission denied") && !tables.lines().any(|name| name == table.as_str()),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        NO_TABLE.iter().any(|words| text.contains(words)) || (status == VERSION_PROBLEM && is_missing())
     }
 
     /// Whether a chain that `iptables -S` calls "incompatible" does not exist at all: iptables-nft 1.8.9 uses the same

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{
-    Attachment, Invocation, Outcome, PortMapping, Runtime, Sandbox, Spelling, Verb, reference, result_cache, script,
+    Attachment, Invocation, Outcome, PortMapping, Runtime, Sandbox, Spelling, Verb, flannel, reference, result_cache,
+    script,
 };
 use serde_json::{Value, json};
 
@@ -17,42 +18,49 @@ const FOLDER: &str = "/run/conformance/lacking";
 struct Fault {
     programs: &'static [&'static str],
     tables: &'static str,
+    interface: &'static str,
+    lives: usize,
     list: (String, u8),
     restore: (String, u8),
 }
 
 impl Fault {
     /// `PROGRAM` and `TABLE` stand for theirs. Legacy programs print another text for a batch.
-    fn new(text: &str, programs: &'static [&'static str], tables: &'static str) -> Self {
+    fn new(text: &str, programs: &'static [&'static str]) -> Self {
         let own = |status| (text.replace("; ", "\n"), status);
         let restore =
             "PROGRAM v1.8.9 (legacy): PROGRAM: unable to initialize table 'TABLE'\n\nError occurred at line: 1";
         let (list, restore) = match text {
             _ if text.contains("(legacy)") => (own(3), (restore.to_owned(), 2)),
-            _ if text.contains("Failed to initialize nft") => (own(1), own(1)),
-            _ => (own(4), own(4)),
+            _ if text.contains("(nf_tables)") || text.contains("lock") => (own(4), own(4)),
+            _ => (own(1), own(1)),
         };
-        Self { programs, tables, list, restore }
+        Self { programs, tables: "*", interface: "bridge", lives: 3, list, restore }
     }
 }
 
 /// The kernel has no tables.
 const LACKING: &str = "\
-PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table 'TABLE': Table does not exist (do you need to insmod?); Perhaps PROGRAM or your kernel needs to be upgraded.
-modprobe: FATAL: Module ip_tables not found in directory /lib/modules/6.12.0; PROGRAM v1.8.11 (legacy): can't initialize PROGRAM table 'TABLE': iptables who? (do you need to insmod?)
-modprobe: ERROR: could not insert 'ip_tables': Operation not permitted; PROGRAM v1.8.10 (legacy): can't initialize PROGRAM table 'TABLE': Table does not exist (do you need to insmod?)
-PROGRAM v1.8.7 (legacy): can't initialize PROGRAM table 'TABLE': Address family not supported by protocol
+PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table `TABLE': Table does not exist (do you need to insmod?); Perhaps PROGRAM or your kernel needs to be upgraded.
+modprobe: FATAL: Module ip_tables not found in directory /lib/modules/6.12.0; PROGRAM v1.8.11 (legacy): can't initialize PROGRAM table `TABLE': iptables who? (do you need to insmod?)
+modprobe: ERROR: could not insert 'ip_tables': Operation not permitted; PROGRAM v1.8.10 (legacy): can't initialize PROGRAM table `TABLE': Table does not exist (do you need to insmod?)
+modprobe: FATAL: Module ip_tables not found in directory /lib/modules/4.4.59; PROGRAM v1.8.7 (legacy): can't initialize PROGRAM table `TABLE': Permission denied (you must be root)
+PROGRAM v1.8.8 (legacy): can't initialize PROGRAM table `TABLE': Permission denied; Perhaps PROGRAM or your kernel needs to be upgraded.
+PROGRAM v1.8.7 (legacy): can't initialize PROGRAM table `TABLE': Address family not supported by protocol
 PROGRAM/1.8.7 Failed to initialize nft: Protocol not supported
 PROGRAM: Failed to initialize nft: Protocol not supported
+PROGRAM: Protocol not available.
 PROGRAM v1.8.8 (nf_tables): TABLE_ADD failed (Operation not supported): table TABLE
 PROGRAM v1.8.9 (nf_tables): TABLE_ADD failed (Address family not supported by protocol): table TABLE
 PROGRAM v1.8.11 (nf_tables): Could not fetch rule set generation id: Invalid argument";
 
-/// Something else fails, or may pass, as the first does.
+/// Something else fails, or may pass, as the first does, on a kernel whose tables are in use.
 const FAILING: &str = "\
 Another app is currently holding the xtables lock. Stopped waiting after 10s.
-PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table 'TABLE': Memory allocation problem
-PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table 'TABLE': Permission denied (you must be root)
+PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table `TABLE': Memory allocation problem
+PROGRAM v1.8.9 (legacy): can't initialize PROGRAM table `TABLE': Permission denied (you must be root)
+Fatal: can't open lock file /run/xtables.lock: Permission denied
+PROGRAM: Failed to initialize nft: Permission denied
 PROGRAM v1.8.9 (nf_tables): TABLE_ADD failed (No such file or directory): table TABLE
 PROGRAM v1.8.9 (nf_tables): Could not fetch rule set generation id: Permission denied (you must be root)";
 
@@ -62,12 +70,18 @@ const RESTORE: &str = "INPUT=$(cat); TABLE=${INPUT%%[!*a-z]*}; TABLE=${TABLE#\\*
 
 const FAMILIES: [&[&str]; 3] = [&["iptables"], &["ip6tables"], &["iptables", "ip6tables"]];
 
-/// The first text for each choice of programs and tables, and the others as often as that tells more.
+/// Each text for each choice of programs; the first one in more lives, also for one table, and with other plugins.
 fn rows() -> impl Iterator<Item = (String, Fault)> {
-    let row = |text, programs, tables| (format!("{programs:?} {tables}: {text}"), Fault::new(text, programs, tables));
-    let (first, others) = LACKING.split_once('\n').expect("several texts");
-    let firsts = FAMILIES.iter().flat_map(move |programs| ["*", "nat"].map(|tables| row(first, programs, tables)));
-    firsts.chain(others.lines().flat_map(move |text| FAMILIES[1..].iter().map(move |some| row(text, some, "*"))))
+    let texts = LACKING.lines().flat_map(|text| FAMILIES.map(|programs| (text, Fault::new(text, programs))));
+    let first = LACKING.lines().next().expect("a text");
+    let hosts = [("*", "bridge"), ("nat", "ptp"), ("*", "flannel")].into_iter();
+    let lives = hosts.flat_map(move |(tables, interface)| {
+        FAMILIES.map(|programs| (first, Fault { tables, interface, lives: 7, ..Fault::new(first, programs) }))
+    });
+    let named = |(text, fault): (&str, Fault)| {
+        (format!("{}, {:?} {}: {text}", fault.interface, fault.programs, fault.tables), fault)
+    };
+    lives.chain(texts.skip(FAMILIES.len())).map(named)
 }
 
 /// A host, and a list in which no plugin names a back end.
@@ -78,23 +92,28 @@ struct Host {
 
 impl Host {
     fn new(version: &str, interface: &str) -> Self {
+        let sandbox = Sandbox::new();
+        flannel::write_lease(flannel::BOTH_FAMILIES);
         let ranges = json!([[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]);
-        let list = json!({
-            "cniVersion": version, "name": "n1",
-            "plugins": [
-                {"type": interface, "bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges}},
-                {"type": "firewall"},
-                {"type": "portmap", "capabilities": {"portMappings": true}},
-            ],
-        });
-        Self { sandbox: Sandbox::new(), list }
+        let interface = match interface {
+            "flannel" => json!({"type": interface, "delegate": {"isGateway": true, "ipMasq": true}}),
+            _ => {
+                json!({"type": interface, "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges}})
+            }
+        };
+        let portmap = json!({"type": "portmap", "capabilities": {"portMappings": true}});
+        let plugins = json!([interface, {"type": "firewall"}, portmap]);
+        Self { sandbox, list: json!({"cniVersion": version, "name": "n1", "plugins": plugins}) }
     }
 
     /// The list in which each plugin names the back end that is there.
     fn named(&self) -> Value {
         let mut list = self.list.clone();
-        for (plugin, key) in ["ipMasqBackend", "backend", "backend"].into_iter().enumerate() {
-            list["plugins"][plugin][key] = "nftables".into();
+        for pointer in ["/plugins/0", "/plugins/0/delegate", "/plugins/1", "/plugins/2"] {
+            if let Some(plugin) = list.pointer_mut(pointer) {
+                plugin["ipMasqBackend"] = "nftables".into();
+                plugin["backend"] = "nftables".into();
+            }
         }
         list
     }
@@ -167,6 +186,21 @@ impl Host {
         assert_eq!(said.stdout().contains("problem  packet filter: "), programs.len() == 2, "{said}");
     }
 
+    /// The legacy tables are in use, with rules that only their programs can read.
+    fn use_legacy_tables(&self) {
+        for program in FAMILIES[2] {
+            self.sandbox.sh(&format!("{program}-legacy -t nat -S"));
+            self.sandbox.sh(&format!("{program}-legacy -t filter -S"));
+        }
+    }
+
+    /// Nothing is left of a container.
+    fn assert_ends(&self, runtime: &Runtime<'_>, end: Verb, attachment: Attachment) {
+        let ended = if end == Verb::Gc { runtime.gc(&[]) } else { runtime.del(&attachment) };
+        ended.expect_success();
+        assert_eq!(self.left(), [""; 0], "{}", attachment.container_id);
+    }
+
     fn tables(&self) -> String {
         self.sandbox.sh("nft list tables")
     }
@@ -177,45 +211,40 @@ impl Host {
 #[test]
 fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
     for_each(rows(), |fault| {
-        let host = Host::new("1.1.0", if fault.tables == "nat" { "ptp" } else { "bridge" });
+        let host = Host::new("1.1.0", fault.interface);
         let (healthy, failing) = (host.healthy(), host.failing(&fault));
         let [named, oldest] = [host.named(), host.oldest()].map(|list| failing.clone().listing(list));
         failing.status().expect_success();
         host.assert_doctor_names(&failing, &fault);
         let ways = [
-            ("ff", &failing, &failing),
-            ("nn", &named, &named),
-            ("oo", &oldest, &oldest),
-            ("hf", &healthy, &failing),
-            ("fh", &failing, &healthy),
+            ("ff", &failing, &failing, Verb::Del),
+            ("hf", &healthy, &failing, Verb::Del),
+            ("hf", &healthy, &failing, Verb::Gc),
+            ("nn", &named, &named, Verb::Del),
+            ("nn", &named, &named, Verb::Gc),
+            ("oo", &oldest, &oldest, Verb::Del),
+            ("fh", &failing, &healthy, Verb::Del),
         ];
-        for (name, first, then) in ways {
-            for is_lost in [false, true] {
-                let mut attachment = host.attachment(&format!("{name}{is_lost}"));
-                first.add(&mut attachment).expect_success();
-                assert_ne!(host.left(), [""; 0]);
-                if ["ff", "nn"].contains(&name) {
-                    let tables =
-                        ["inet cni_plugins_masquerade", "ip cni_hostport", "ip6 cni_hostport", "inet cni_firewall"];
-                    let keeps_filter = name == "ff" && fault.tables == "nat";
-                    for table in tables {
-                        let is_made = !(keeps_filter && table == tables[3]);
-                        assert_eq!(host.tables().contains(table), is_made, "{}", host.tables());
-                    }
-                    host.assert_repairs(first, &attachment);
+        for (number, (name, first, then, end)) in ways.into_iter().enumerate().take(fault.lives) {
+            let mut attachment = host.attachment(&format!("{name}{number}"));
+            first.add(&mut attachment).expect_success();
+            assert_ne!(host.left(), [""; 0]);
+            if ["ff", "nn"].contains(&name) && end == Verb::Del {
+                let tables =
+                    ["inet cni_plugins_masquerade", "ip cni_hostport", "ip6 cni_hostport", "inet cni_firewall"];
+                let keeps_filter = name == "ff" && fault.tables == "nat";
+                for table in tables {
+                    let is_made = !(keeps_filter && table == tables[3]);
+                    assert_eq!(host.tables().contains(table), is_made, "{}", host.tables());
                 }
-                if name != "oo" {
-                    then.check(&attachment).expect_success();
-                    then.gc(&[&attachment]).expect_success();
-                    then.check(&attachment).expect_success();
-                }
-                if is_lost && name != "oo" {
-                    then.gc(&[]).expect_success();
-                } else {
-                    then.del(&attachment.without_result()).expect_success();
-                }
-                assert_eq!(host.left(), [""; 0], "{name}");
+                host.assert_repairs(first, &attachment);
             }
+            if name != "oo" {
+                then.check(&attachment).expect_success();
+                then.gc(&[&attachment]).expect_success();
+                then.check(&attachment).expect_success();
+            }
+            host.assert_ends(then, end, attachment.without_result());
         }
     });
 }
@@ -224,13 +253,12 @@ fn a_container_lives_and_leaves_nothing_whichever_engine_has_come_or_gone() {
 #[test]
 fn what_the_reference_has_made_is_removed_where_iptables_finds_no_tables() {
     let Some(reference) = reference::find("the reference's rules without iptables") else { return };
-    for_each(rows(), |fault| {
+    for_each(rows().filter(|(_, fault)| fault.interface != "flannel"), |fault| {
         let host = Host::new("1.0.0", "bridge");
         let mut attachment = host.attachment("go");
         host.healthy().binaries(&reference.folder).add(&mut attachment).expect_success();
         assert_ne!(host.left(), [""; 0]);
-        host.failing(&fault).del(&attachment).expect_success();
-        assert_eq!(host.left(), [""; 0]);
+        host.assert_ends(&host.failing(&fault), Verb::Del, attachment);
     });
 }
 
@@ -238,21 +266,13 @@ fn what_the_reference_has_made_is_removed_where_iptables_finds_no_tables() {
 #[test]
 fn rules_in_nf_tables_are_removed_where_legacy_tables_outlive_the_programs() {
     let host = Host::new("1.1.0", "bridge");
-    for table in ["nat", "filter"] {
-        host.sandbox.sh(&format!("iptables-legacy -t {table} -S"));
-        host.sandbox.sh(&format!("ip6tables-legacy -t {table} -S"));
-    }
+    host.use_legacy_tables();
     fs::create_dir_all(FOLDER).expect("a folder without programs");
-    for round in 0..2 {
-        let mut attachment = host.attachment(&format!("c{round}"));
+    for (name, end) in [("c1", Verb::Del), ("c2", Verb::Gc)] {
+        let mut attachment = host.attachment(name);
         host.healthy().add(&mut attachment).expect_success();
         assert_ne!(host.left(), [""; 0]);
-        let lost = host.healthy().env("PATH", FOLDER);
-        match round {
-            0 => lost.del(&attachment.without_result()).expect_success(),
-            _ => lost.gc(&[]).expect_success(),
-        };
-        assert_eq!(host.left(), [""; 0]);
+        host.assert_ends(&host.healthy().env("PATH", FOLDER), end, attachment.without_result());
     }
 }
 
@@ -261,12 +281,16 @@ fn rules_in_nf_tables_are_removed_where_legacy_tables_outlive_the_programs() {
 #[test]
 fn what_may_pass_does_not_count_as_missing() {
     for_each(FAILING.lines().map(|text| (text, text)), |text| {
-        let fault = Fault::new(text, FAMILIES[2], "*");
-        let code = if text.contains("lock") { 11 } else { 104 };
+        let fault = Fault::new(text, FAMILIES[2]);
+        let (code, says) = match text.contains("holding") {
+            true => (11, "the lock /run/xtables.lock is held by "),
+            false => (104, " failed, exit status: "),
+        };
         let host = Host::new("1.1.0", "bridge");
+        host.use_legacy_tables();
         let failing = || host.failing(&fault);
         let [mut refused, mut removed, mut running] = ["c1", "c2", "c3"].map(|name| host.attachment(name));
-        failing().add(&mut refused).expect_error("bridge", code, "");
+        failing().add(&mut refused).expect_error("bridge", code, says);
         assert!(!host.tables().contains("cni_"), "{}", host.tables());
         failing().status().expect_error("firewall", 50, "");
         host.healthy().add(&mut removed).expect_success();

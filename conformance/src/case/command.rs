@@ -1,7 +1,6 @@
 //! The commands of a script. `conformance/cases/README.md` has the table.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -10,10 +9,9 @@ use cni_catalog::CommandSide;
 use serde_json::{Map, Value, json};
 
 use super::always::is_mounted;
-use super::world::{Attached, LIST, Said, World, text_of};
-use super::{known, look, valid, words};
+use super::world::{Attached, LIST, Said, World};
+use super::{known, look, losses, valid, words};
 use crate::firewalld::FirewalldHost;
-use crate::losses::Loss;
 use crate::namespace::Namespace;
 use crate::plugin::{Invocation, Verb};
 use crate::result_cache;
@@ -62,7 +60,7 @@ pub fn run(world: &mut World<'_>, line: &str) {
         ("refuse", [edits @ .., code, text]) => refuse(world, edits, code, text),
         ("gives", [edits @ .., what, text]) => gives(world, edits, what, text),
         ("miss", [place, command, text]) => miss(world, place, command, text),
-        ("losses", options) => losses(world, options),
+        ("losses", options) => losses::losses(world, options),
         ("changed", [key, one, other, options @ ..]) => changed(world, key, [one, other], options),
         ("set", edits) => edits.iter().for_each(|change| set(world, change)),
         ("end", [container]) => end(world, container),
@@ -96,7 +94,7 @@ pub fn run(world: &mut World<'_>, line: &str) {
 }
 
 /// Splits `key=value`.
-fn pair(option: &str) -> (&str, &str) {
+pub fn pair(option: &str) -> (&str, &str) {
     option.split_once('=').unwrap_or_else(|| panic!("{option:?} is not KEY=VALUE"))
 }
 
@@ -134,7 +132,7 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
+pub fn add(world: &mut World<'_>, name: &str, options: &[&str], must_fail: bool) {
     let (mut attachment, list) = wanted(world, name, options);
     let runtime = world.runtime(&list);
     let usual = world.subject().map_or("eth0", |(subject, _)| subject.ifname());
@@ -348,7 +346,7 @@ fn status(world: &mut World<'_>, must_fail: bool) {
 }
 
 /// Changes the list, and returns the former one with the options of ADD among the changes.
-fn edit<'e>(world: &mut World<'_>, edits: &[&'e str]) -> (Value, Vec<&'e str>) {
+pub fn edit<'e>(world: &mut World<'_>, edits: &[&'e str]) -> (Value, Vec<&'e str>) {
     let list = world.list(LIST).clone();
     let (options, changes): (Vec<&str>, Vec<&str>) =
         edits.iter().partition(|edit| ["args=", "ifname="].iter().any(|option| edit.starts_with(option)));
@@ -419,7 +417,7 @@ fn miss(world: &mut World<'_>, at: &str, command: &str, text: &str) {
 }
 
 /// Deletes an attachment, and ends its container.
-fn finish(world: &mut World<'_>, name: &str) {
+pub fn finish(world: &mut World<'_>, name: &str) {
     call(world, name, Call::Del, false);
     if let Some(container) = world.containers.remove(name) {
         if is_mounted(&container) {
@@ -437,105 +435,6 @@ fn finish(world: &mut World<'_>, name: &str) {
 fn assert_same(before: &[String], after: &[String]) {
     let changes = differences(before, after);
     assert!(changes.is_empty(), "this has changed:\n{}", changes.join("\n"));
-}
-
-/// DEL, called twice, removes what ADD made, whatever the container or the runtime has lost meanwhile ([`Loss`]), and leaves what others
-/// have.
-fn losses(world: &mut World<'_>, options: &[&str]) {
-    let (refused, options): (Vec<&str>, Vec<&str>) = options.iter().partition(|option| option.starts_with("refused="));
-    let has_ports = options.iter().any(|option| option.starts_with("ports="));
-    let of_ports: &[Loss] = if has_ports { &Loss::OF_PORTS } else { &[] };
-    let neighbour = world.attached.first().map(|one| one.attachment.netns.clone());
-    let of_others: &[Loss] = if neighbour.is_some() { &[Loss::OthersNetns] } else { &[] };
-    let all = Loss::ALL.iter().chain(of_ports).chain(of_others).chain(&Loss::OF_LISTS);
-    let refused = refused.first().map(|change| pair(change).1);
-    if !world.is_table {
-        all.for_each(|loss| lose(world, "it", *loss, neighbour.as_deref(), &options));
-        return refused_elsewhere(world, "it", &options, refused);
-    }
-    let row = |what: String, run: &mut dyn FnMut()| {
-        let done = catch_unwind(AssertUnwindSafe(run)).err().map(|panic| text_of(panic.as_ref()));
-        format!("| {what} | {} |", done.unwrap_or_default().replace('\n', "; "))
-    };
-    let lost = |loss: &Loss| {
-        let name = format!("{loss:?}");
-        let row = row(loss.to_string(), &mut || lose(world, &name, *loss, neighbour.as_deref(), &options));
-        // After a loss that does not hold. What is left in the container is in nobody's way.
-        if world.containers.contains_key(&name) {
-            drop(catch_unwind(AssertUnwindSafe(|| end(world, &name))));
-        }
-        row
-    };
-    let rows: Vec<String> = all.map(lost).collect();
-    let last = row("refused".to_owned(), &mut || refused_elsewhere(world, "refusal", &options, refused));
-    panic!("{}\n{last}", rows.join("\n"));
-}
-
-/// ADD of a container of this name, the loss, and DEL, which leaves nothing.
-fn lose(world: &mut World<'_>, name: &str, loss: Loss, neighbour: Option<&str>, options: &[&str]) {
-    let before = world.state();
-    add(world, name, options, false);
-    let container = world.container(name);
-    let one = world.attachment_mut(name);
-    let list = one.list.clone();
-    one.attachment = loss.strike(&container, one.attachment.clone());
-    if loss == Loss::OthersNetns {
-        one.attachment.netns = neighbour.unwrap_or_default().to_owned();
-    } else if Loss::OF_LISTS.contains(&loss) {
-        one.list["name"] = "renamed".into();
-    }
-    if loss == Loss::NameAndNetns {
-        if world.is_table {
-            // Nothing would tell of the end of a namespace that other plugins have given no number.
-            world.sandbox.sh(&format!("ip netns set {} auto 2>/dev/null || true", container.name()));
-        }
-        world.sandbox.end(&container);
-    }
-    for time in ["once", "again"] {
-        let one = world.attachment(name);
-        let chain = world.runtime(&one.list).del(&one.attachment);
-        assert!(chain.succeeded(), "{loss}, DEL {time}: {chain}");
-    }
-    world.said.stdout = loss.to_string();
-    // A device of the host comes back from a container that DEL does not find when the namespace ends.
-    if !world.attachment(name).list.to_string().contains("\"host-device\"") {
-        world.standing.leave(name);
-        world.standing.assert_unchanged_since(&before, world.sandbox);
-    }
-    // A DEL under the former name may come late.
-    world.attachment_mut(name).list = list;
-    finish(world, name);
-    world.standing.assert_unchanged_since(&before, world.sandbox);
-}
-
-/// While a network has the interface, ADD by another one is refused, again and again, and the DEL and GC that follow take nothing. A change
-/// of the list makes ADD fail of plugins that need no interface for themselves.
-fn refused_elsewhere(world: &mut World<'_>, name: &str, options: &[&str], change: Option<&str>) {
-    add(world, name, options, false);
-    let one = world.attachment(name);
-    let (mut list, mut attachment) = (one.list.clone(), one.attachment.clone().without_result());
-    if let Some(change) = change {
-        assert_eq!(&list, world.list(LIST), "`refused=` changes the list of the file {LIST}.conflist");
-        let (former, _) = edit(world, &[change]);
-        list = world.lists.insert(LIST.to_owned(), former).expect("the changed list");
-    }
-    list["name"] = "other".into();
-    let (runtime, before) = (world.runtime(&list), world.state());
-    for _ in ["once", "again"] {
-        let done = runtime.add(&mut attachment);
-        assert!(!done.succeeded(), "ADD in another network: {done}");
-        for _ in ["once", "again"] {
-            runtime.del(&attachment).expect_success();
-            if list["cniVersion"] == "1.1.0" {
-                runtime.gc(&[]).expect_success();
-            }
-        }
-    }
-    // The other network has made what its containers share.
-    let mut left = differences(&before, &world.state());
-    left.retain(|line| line.starts_with("- ") || line.contains(&format!("{name} ")));
-    assert!(left.is_empty(), "DEL of the other network has changed:\n{}", left.join("\n"));
-    finish(world, name);
 }
 
 /// ADD with one value of a key, and DEL with another, leaves nothing, nor the other way round, unless ADD is possible but with the first.
@@ -586,7 +485,7 @@ fn set(world: &mut World<'_>, change: &str) {
 }
 
 /// Ends the processes and the namespace of a container, and waits until the kernel has deleted the ends of its veths on the host.
-fn end(world: &mut World<'_>, name: &str) {
+pub fn end(world: &mut World<'_>, name: &str) {
     let veths: Vec<String> =
         world.known().into_iter().filter(|(key, _)| *key == format!("${name}.veth")).map(|(_, veth)| veth).collect();
     world.end_processes(name);

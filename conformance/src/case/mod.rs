@@ -12,6 +12,7 @@ mod faults;
 mod format;
 mod known;
 mod look;
+mod losses;
 pub mod requirement;
 mod subject;
 mod valid;

@@ -103,7 +103,7 @@ fn may_be_host_end(port: &Link, request: &Request) -> bool {
 /// tuning restores the former one first, and the container may change it. Then the interface is another's if it has
 /// addresses, and none of them is in the result. Without addresses to compare it counts as the attachment's, unless the
 /// path of the namespace contains a process number: a name cannot lead to another container.
-fn may_be_in_result(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+pub fn may_be_in_result(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let result = request.prev_result().ok().flatten().unwrap_or_default();
     let mut inside = result.interfaces.iter().filter(|one| one.name == at.ifname.as_str() && !one.sandbox.is_empty());
     let mac = inside.find_map(|one| verify::mac_of_result(one).ok());
@@ -210,8 +210,7 @@ fn remove_reached_child(
     let at = removal.attempt(|_| Ok(request.attachment()?))?;
     let recorded = record.and_then(|record| record.link.as_ref());
     let is_ours = |link: &Link, host: &mut dyn Host| {
-        let is_kind = link.kind.as_deref() == Some(kind);
-        Ok(is_kind
+        Ok(is_of_kind(link, kind)
             && match recorded {
                 Some(own) => own.may_be(link),
                 None => may_be_in_result(link, request, &at, host)? && !is_of_another_attachment(&at, link, host)?,
@@ -229,6 +228,11 @@ fn remove_reached_child(
         was_moved |= removal.attempt(|host| remove_recorded(recorded, host)) == Some(ChildPlace::Elsewhere);
     }
     is_in_place.map(|it| if it && !was_moved { ChildPlace::Inside } else { ChildPlace::Elsewhere })
+}
+
+/// Whether a link is of the kernel's kind of links that a plugin makes. Tunnels of the container's programs are of the kind of tap devices.
+fn is_of_kind(link: &Link, kind: &str) -> bool {
+    link.kind.as_deref() == Some(kind) && (kind != "tun" || link.tap.is_some())
 }
 
 /// The link that was recorded, which the container may have renamed.
@@ -325,7 +329,7 @@ fn remove_unrecorded(
     }
     let names = [at.ifname.clone(), temporary_name(&at.ifname)];
     let mut found = host.namespaces().numbered_links(number)?.unwrap_or_default();
-    found.retain(|link| link.kind.as_deref() == Some(kind) && names.iter().any(|name| name.as_str() == link.name));
+    found.retain(|link| is_of_kind(link, kind) && names.iter().any(|name| name.as_str() == link.name));
     if found.is_empty() {
         return Ok(());
     }

@@ -35,10 +35,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
             return Err(fail!(CheckFailed, "{text}; {has}", details: "{details}"));
         }
     }
-    let composed = match request.config().get("prevResult") {
-        Some(result) => composed.with("prevResult", result.clone()),
-        None => composed,
-    };
+    let composed = composed.with_result_of(request);
     let call = request.with_config(composed.text().into_bytes())?;
     host.delegate(&composed.plugin, Command::Check, Some(&call)).map(|_| ())
 }

@@ -47,7 +47,7 @@ fn del_without_state(request: &Request, host: &mut dyn Host) -> Result<(), Error
             log::info!("{} is not called: nothing is known of what it was called with", composed.plugin);
             return Ok(());
         }
-        Ok(composed) => composed,
+        Ok(composed) => composed.with_result_of(request),
         Err(error) => {
             log::info!("nothing was added: {error}");
             return Ok(());

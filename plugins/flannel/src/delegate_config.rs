@@ -5,6 +5,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::json::Json;
+use cni_core::request::Request;
 use cni_core::result::Route;
 
 use crate::config::{Config, JsonObject};
@@ -69,6 +70,13 @@ impl DelegateConfig {
     pub fn with(mut self, key: &str, value: Json) -> Self {
         self.members.insert(key.to_owned(), value);
         self
+    }
+
+    /// Adds the result of ADD, if the runtime gives it.
+    #[must_use]
+    pub fn with_result_of(self, request: &Request) -> Self {
+        let result = request.config().get("prevResult").cloned();
+        if let Some(result) = result { self.with("prevResult", result) } else { self }
     }
 
     /// A member of the configuration.

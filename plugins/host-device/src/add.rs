@@ -93,7 +93,7 @@ fn return_earlier(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut
     }
     host.elsewhere(|host| {
         await_end(&loan, earlier.as_ref(), at, host)?;
-        give_back(&ReturnRequest { at: at.clone(), netns: None, configured: None }, host)
+        give_back(&ReturnRequest { at: at.clone(), request: None, configured: None }, host)
     })?;
     let Some(AttachmentRecord { maker, .. }) = earlier else { return Ok(()) };
     let Some(namespace) = RecordedNamespace::of_entered(netns, journal.host())? else { return Ok(()) };

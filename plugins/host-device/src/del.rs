@@ -21,7 +21,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request);
     let has_link = has_loan(&at, &mut removal) || !is_without_link(&config, &mut removal);
     ipam::del_with(request, &mut removal, |removal| {
-        let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref() };
+        let borrower = ReturnRequest { at, request: Some(request), configured: configured.as_deref() };
         if has_link { removal.attempt(|host| give_back(&borrower, host)) } else { Some(()) }
     });
     removal.finish()

@@ -26,7 +26,7 @@ fn give_all_back(request: &Request, valid: &ValidAttachments, host: &mut dyn Hos
     for (_, loan) in loans {
         removal.attempt(|host| {
             let at = loan.attachment()?;
-            give_back(&ReturnRequest { at, netns: None, configured: None }, host)
+            give_back(&ReturnRequest { at, request: None, configured: None }, host)
         });
     }
     removal.finish()

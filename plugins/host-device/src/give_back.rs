@@ -4,6 +4,8 @@
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_interface::leftovers::may_be_in_result;
 use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
@@ -22,8 +24,8 @@ use crate::proof::{LinkIdentity, Proof};
 #[derive(Clone, Debug)]
 pub struct ReturnRequest<'a> {
     pub at: Attachment,
-    /// `CNI_NETNS`; none for the one of ADD.
-    pub netns: Option<&'a str>,
+    /// The request of DEL; none for the namespace of ADD.
+    pub request: Option<&'a Request>,
     /// The link's name on the host in the configuration.
     pub configured: Option<&'a str>,
 }
@@ -115,7 +117,8 @@ fn find_inside(
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
-    let reported = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
+    let reported =
+        borrower.request.and_then(Request::netns).or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
     if let Some(found) = find_in(reported, borrower, recorded, host)? {
         return Ok(Some(found));
     }
@@ -134,12 +137,12 @@ fn find_in(
         Err(NetnsError::Gone { .. }) => return Ok(None),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    if borrower.netns != Some(netns) && is_entered_by_another(&borrower.at, host)? {
+    if borrower.request.and_then(Request::netns) != Some(netns) && is_entered_by_another(&borrower.at, host)? {
         return Ok(None);
     }
     let of_name = host.link(Ns::Container, &borrower.at.ifname)?;
     let Some(loan) = recorded else {
-        let found = by_alias(of_name, host)?;
+        let found = by_alias(of_name, borrower, host)?;
         return Ok(found.map(|(link, loan)| LinkToReturn { ns: Ns::Container, link, loan, verdict: Proof::Unproven }));
     };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
@@ -162,13 +165,19 @@ fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<O
     Ok(Some(LinkToReturn { ns, link, loan: loan.clone(), verdict }))
 }
 
-/// A link without a record is one that the reference has moved, if its alias is a name, and no other attachment has it.
-fn by_alias(link: Option<Link>, host: &mut dyn Host) -> Result<Option<(Link, MovedLink)>, Error> {
+/// A link without a record is one that the reference has moved, if its alias is a name, the result of ADD does not speak against it, and no
+/// other attachment has it.
+fn by_alias(
+    link: Option<Link>,
+    ReturnRequest { at, request, .. }: &ReturnRequest<'_>,
+    host: &mut dyn Host,
+) -> Result<Option<(Link, MovedLink)>, Error> {
     let Some(link) = link else { return Ok(None) };
     let Some(name) = link.alias.clone().filter(|alias| is_name(alias)) else { return Ok(None) };
     // The VLANs of one link have one MAC address, and keep their indices.
     let is_of = |loan: &MovedLink| loan.is(&link) && (link.kind.is_none() || loan.index == link.index);
-    if MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
+    let is_in_result = request.map_or(Ok(true), |request| may_be_in_result(&link, request, at, host))?;
+    if !is_in_result || MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
         return Ok(None);
     }
     let loan = MovedLink::by_alias(&link, &name);

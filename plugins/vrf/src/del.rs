@@ -9,6 +9,7 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkSetting, Ns, Step, SysctlNeed};
 use cni_model::routing::MAIN_TABLE;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::removal::Removal;
 
@@ -28,9 +29,14 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
-    let ifname = request.attachment()?.ifname;
-    match (vrf_of(&ifname, host)?, named) {
-        (Some(vrf), _) => take_out(&ifname, &vrf, host),
+    let at = request.attachment()?;
+    let is_recorded = AttachmentRecord::find(&at, host).is_some();
+    match (vrf_of(&at.ifname, host)?, named) {
+        (Some(vrf), named) if is_recorded || named.as_ref().is_ok_and(|named| named.as_str() == vrf.name) => {
+            take_out(&at.ifname, &vrf, host)
+        }
+        // It is in the VRF of somebody else.
+        (Some(_), _) => Ok(()),
         // A killed ADD may have left the VRF without the interface.
         (None, Ok(named)) => match host.link(Ns::Container, &named)? {
             Some(Link { index, vrf_table: Some(_), .. }) => remove_if_empty(index, host),
@@ -42,6 +48,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 /// A VRF of the container.
 struct VrfLink {
+    name: String,
     index: u32,
     table: u32,
 }
@@ -50,7 +57,7 @@ struct VrfLink {
 fn vrf_of(ifname: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
     let Some(master) = host.link(Ns::Container, ifname)?.and_then(|link| link.master) else { return Ok(None) };
     Ok(match host.link_by_index(Ns::Container, master)? {
-        Some(Link { index, vrf_table: Some(table), .. }) => Some(VrfLink { index, table }),
+        Some(Link { name, index, vrf_table: Some(table), .. }) => Some(VrfLink { name, index, table }),
         Some(_) | None => None,
     })
 }

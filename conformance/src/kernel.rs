@@ -53,14 +53,7 @@ impl Feature {
 
     /// The feature that a kind of link is.
     pub fn of_link(kind: &str) -> Option<Self> {
-        match kind {
-            "dummy" => Some(Self::DummyLinks),
-            "macvlan" => Some(Self::MacvlanLinks),
-            "vlan" => Some(Self::VlanLinks),
-            "ipvlan" => Some(Self::IpvlanLinks),
-            "vrf" => Some(Self::VrfLinks),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|feature| feature.to_string() == format!("links of the kind {kind}"))
     }
 
     /// Tells whether the running kernel has it.

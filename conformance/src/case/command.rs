@@ -506,11 +506,7 @@ fn forget(world: &mut World<'_>, name: &str, what: &str) {
         "ports" => attachment.capabilities.clear(),
         "netns" => attachment.netns.clear(),
         "args" => attachment.args.clear(),
-        "all" => {
-            attachment.result = None;
-            attachment.capabilities.clear();
-            attachment.netns.clear();
-        }
+        "all" => ["result", "ports", "netns"].iter().for_each(|part| forget(world, name, part)),
         other => panic!("{other:?} cannot be forgotten: result, ports, netns, args and all can"),
     }
 }

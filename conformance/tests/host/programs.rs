@@ -16,8 +16,9 @@ use cni_conformance::{
 };
 use serde_json::{Value, json};
 
-/// The plugins that write rules.
-const WRITERS: [&str; 3] = ["bridge", "firewall", "portmap"];
+/// The plugins that write rules, with their names for messages.
+const WRITERS: [(&str, &str); 4] =
+    [("bridge", "bridge"), ("ptp", "ptp"), ("firewall", "firewall"), ("portmap", "portmap")];
 
 /// Below the folder that snapshots leave out.
 const FOLDER: &str = "/run/conformance/programs";
@@ -42,12 +43,14 @@ impl ProgramHost {
     fn new(plugin: &'static str, nomad: &Nomad) -> Self {
         let mut list = nomad.conflist();
         (list["plugins"][1]["ipMasqBackend"], list["plugins"][3]["backend"]) = (json!("iptables"), json!("iptables"));
+        let interface = if plugin == "ptp" { plugin } else { "bridge" };
+        list["plugins"][1]["type"] = json!(interface);
         let sandbox = Sandbox::with_flavour(Flavour::Legacy);
         nomad.ensure_forwarding_rules(&sandbox);
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
         let mut host = Self { sandbox, container, attachment, list, plugin, previous: None };
-        for earlier in ["loopback", "bridge", "firewall"].into_iter().take_while(|earlier| *earlier != plugin) {
+        for earlier in ["loopback", interface, "firewall"].into_iter().take_while(|earlier| *earlier != plugin) {
             host.previous = Some(host.call(Verb::Add, earlier, host.previous.as_ref()).run().result());
         }
         host
@@ -93,10 +96,6 @@ impl ProgramHost {
     }
 }
 
-fn writers() -> [(&'static str, &'static str); 3] {
-    WRITERS.map(|plugin| (plugin, plugin))
-}
-
 fn dual_stack() -> Nomad {
     Nomad::default().dual_stack()
 }
@@ -104,7 +103,7 @@ fn dual_stack() -> Nomad {
 /// Go's firewall needs ip6tables even for IPv4 alone.
 #[test]
 fn an_add_fails_for_want_of_the_programs_that_it_needs_and_of_no_others() {
-    for_each(writers(), |plugin| {
+    for_each(WRITERS, |plugin| {
         let host = ProgramHost::new(plugin, &Nomad::default());
         install_iptables_alone();
         let result = host.add().env("PATH", FOLDER).run().result();
@@ -120,7 +119,7 @@ fn an_add_fails_for_want_of_the_programs_that_it_needs_and_of_no_others() {
 /// Go waits for ever. The error names the lock, and who holds it: this test.
 #[test]
 fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
-    for_each(writers(), |plugin| {
+    for_each(WRITERS, |plugin| {
         let host = ProgramHost::new(plugin, &dual_stack());
         let before = host.state();
         let lock = File::create("/run/xtables.lock").expect("open the lock of iptables");
@@ -136,7 +135,7 @@ fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
 /// Go's goes on to wait, and changes the rules when it gets the lock.
 #[test]
 fn iptables_does_not_outlive_a_plugin_that_is_killed_while_it_waits_for_the_lock() {
-    for_each(writers(), |plugin| {
+    for_each(WRITERS, |plugin| {
         let host = ProgramHost::new(plugin, &dual_stack());
         fs::create_dir(FOLDER).expect("create a folder of programs");
         // The program says its number, which stays the same, and does not give up by itself.

@@ -22,15 +22,12 @@ use crate::result::{described, layer_two};
 use crate::{addressing, ipam, kinds, leftovers, naming, verify};
 
 mod default_route;
-mod error;
 mod master;
 mod mtu;
 mod status;
 
-pub use error::MasterError;
 pub use master::MasterChoice;
-pub use mtu::{MtuError, within_master};
-pub use status::MasterStatusError;
+pub use mtu::within_master;
 
 /// Parameters by which neighbours that know an address by another MAC address learn of the new one.
 pub const NOTIFY: &[InterfaceParameter] = &[
@@ -56,7 +53,7 @@ pub struct NewChild {
 /// such as `create macvlan`.
 ///
 /// # Errors
-/// [`naming::PatternError`] and [`naming::NameTakenError`] for a name that it cannot have, or when the kernel refuses.
+/// For a name that it cannot have, or when the kernel refuses.
 pub fn make(
     making: &'static str,
     child: &NewChild,
@@ -80,7 +77,7 @@ pub fn make(
 /// Asks the IPAM plugin for the addresses of an existing link.
 ///
 /// # Errors
-/// Those of the IPAM plugin, and [`NetworkError`](crate::network::NetworkError) for an answer that cannot be applied.
+/// Those of the IPAM plugin, and for an answer that cannot be applied.
 pub fn ask_ipam(
     plugin: &str,
     dns: &Dns,
@@ -131,7 +128,7 @@ pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'
 /// configuration. The master is not looked at: a child without one does not exist.
 ///
 /// # Errors
-/// Those of the IPAM plugin, [`verify::VerifyError`], and that of `compare`.
+/// Those of the IPAM plugin, for what is another than ADD made it, and that of `compare`.
 pub fn check(
     kind: &'static str,
     ipam: Option<&str>,

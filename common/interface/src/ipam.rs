@@ -6,11 +6,12 @@
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
-use cni_core::json::{Json, JsonError};
-use cni_core::names::{Attachment, ContainerId};
+use cni_core::error::{Code, Error};
+use cni_core::fail;
+use cni_core::json::Json;
+use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
-use cni_core::result::{CniResult, ResultError};
+use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
@@ -20,54 +21,6 @@ use serde::Deserialize;
 
 use crate::earlier::{self, AddressInUse};
 use crate::keys::IpamKey;
-
-/// The output of a delegate's ADD is not a result.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum DelegateResultError {
-    /// Its output is not JSON.
-    #[error("failed to unmarshal raw result of {plugin}")]
-    Json {
-        plugin: String,
-        #[source]
-        source: JsonError,
-    },
-    /// Its output is not a result.
-    #[error("{plugin} returned an invalid result")]
-    Result {
-        plugin: String,
-        #[source]
-        source: ResultError,
-    },
-}
-
-impl Failure for DelegateResultError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Json { .. } | Self::Result { .. } => Code::Decoding,
-        }
-    }
-}
-
-/// The IPAM plugin has given an address that the attachment has in another namespace.
-#[derive(Debug, thiserror::Error)]
-#[error("{plugin} has given {address}, which {container} already has in another network namespace")]
-struct AddressInUseError {
-    plugin: String,
-    address: IpAddr,
-    container: ContainerId,
-    place: String,
-}
-
-impl Failure for AddressInUseError {
-    fn code(&self) -> Code {
-        Code::AddressHeld
-    }
-
-    fn details(&self) -> String {
-        format!("the earlier namespace is {}; delete the container, or end what keeps that namespace", self.place)
-    }
-}
 
 /// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
 pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
@@ -96,8 +49,12 @@ fn refuse_in_use(plugin: &str, result: &CniResult, at: &Attachment, host: &mut d
     });
     match found {
         Some(AddressInUse { address, place }) => {
-            let (plugin, container) = (plugin.to_owned(), at.container.clone());
-            Err(AddressInUseError { plugin, address, container, place }.into())
+            let text = format!("{} already has in another network namespace", at.container);
+            Err(fail!(
+                AddressHeld,
+                "{plugin} has given {address}, which {text}",
+                details: "the earlier namespace is {place}; delete the container, or end what keeps that namespace"
+            ))
         }
         None => Ok(()),
     }
@@ -106,12 +63,14 @@ fn refuse_in_use(plugin: &str, result: &CniResult, at: &Attachment, host: &mut d
 /// Parses the result of a delegate's ADD.
 ///
 /// # Errors
-/// `DelegateResultError`
-pub fn parse_result(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, DelegateResultError> {
-    let plugin = || plugin.to_owned();
-    let json = Json::parse(output).map_err(|source| DelegateResultError::Json { plugin: plugin(), source })?;
-    CniResult::parse_any(&json, request.version)
-        .map_err(|source| DelegateResultError::Result { plugin: plugin(), source })
+/// If its output is not a result.
+pub fn parse_result(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, Error> {
+    let json = Json::parse(output)
+        .map_err(|error| fail!(Decoding, "failed to unmarshal raw result of {plugin}", details: "{error}"))?;
+    CniResult::parse_any(&json, request.version).map_err(|error| {
+        let details = Error::from(error).in_full();
+        fail!(Decoding, "{plugin} returned an invalid result", details: "{details}")
+    })
 }
 
 /// Whether the attachment may have had an address before its failed ADD: the IPAM plugin says so, or there was an ADD

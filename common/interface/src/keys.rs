@@ -2,75 +2,11 @@
 //!
 //! Each plugin has them in its own `Keys`, and checks them when it makes its `Config`.
 
-use cni_core::error::{Code, Failure};
-use cni_core::mac::{Mac, MacError};
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::mac::Mac;
 use cni_netfilter::Backend;
 use serde::Deserialize;
-
-/// A value of a key that several plugins have, which none can use.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// `mtu` is beyond what the kernel takes.
-    #[error("invalid mtu {mtu} (must be at most 65535)")]
-    Mtu {
-        /// The value.
-        mtu: i64,
-    },
-    /// A MAC address that cannot be parsed.
-    #[error("failed to {making}: invalid {key}")]
-    Mac {
-        /// Its purpose, such as `make veth pair`.
-        making: &'static str,
-        /// Its source.
-        key: &'static str,
-        /// The error.
-        #[source]
-        source: MacError,
-    },
-    /// A MAC address that an Ethernet interface cannot have.
-    #[error("failed to {making}: {key} {mac} is not a unicast address of 6 bytes")]
-    MacNotUnicast {
-        /// Its purpose, such as `make veth pair`.
-        making: &'static str,
-        /// Its source.
-        key: &'static str,
-        /// The address.
-        mac: Mac,
-    },
-    /// A plugin that cannot do without addresses has no IPAM plugin.
-    #[error("no plugin name provided: {plugin} requires ipam.type")]
-    NoIpam {
-        /// The plugin.
-        plugin: &'static str,
-    },
-    /// `ipMasqBackend` names none.
-    #[error("unknown ipmasq backend {backend:?} (must be iptables or nftables)")]
-    MasqueradeBackend {
-        /// The value.
-        backend: String,
-    },
-}
-
-impl Failure for KeyError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Mtu { .. }
-            | Self::Mac { .. }
-            | Self::MacNotUnicast { .. }
-            | Self::NoIpam { .. }
-            | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
-        }
-    }
-
-    /// A message of the reference that does not name the key.
-    fn details(&self) -> String {
-        match self {
-            Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
-            Self::Mac { source, .. } => source.to_string(),
-            Self::Mtu { .. } | Self::MacNotUnicast { .. } | Self::NoIpam { .. } => String::new(),
-        }
-    }
-}
 
 /// `ipam`; the plugin itself reads only its type.
 #[derive(Debug, Default, Deserialize)]
@@ -86,8 +22,9 @@ impl IpamKey {
     }
 
     /// The IPAM plugin, which a plugin cannot do without.
-    pub fn required(self, plugin: &'static str) -> Result<String, KeyError> {
-        self.plugin().ok_or(KeyError::NoIpam { plugin })
+    pub fn required(self, plugin: &str) -> Result<String, Error> {
+        let none = || fail!(InvalidConfig, "no plugin name provided: {plugin} requires ipam.type");
+        self.plugin().ok_or_else(none)
     }
 }
 
@@ -115,38 +52,43 @@ pub struct ArgsKey {
 /// let given = [("runtimeConfig.mac", ""), ("mac", "02-00-00-00-00-0A")].map(|(key, text)| (key, text.to_owned()));
 /// let mac = first_mac("create macvlan", given)?.expect("one is given");
 /// assert_eq!(mac.to_string(), "02:00:00:00:00:0a");
-/// # Ok::<(), cni_interface::keys::KeyError>(())
+/// # Ok::<(), cni_core::error::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`KeyError::Mac`] and [`KeyError::MacNotUnicast`], which say that `making` failed.
-pub fn first_mac<const N: usize>(
-    making: &'static str,
-    given: [(&'static str, String); N],
-) -> Result<Option<Mac>, KeyError> {
+/// For a text that is no unicast address, which say that `making` failed.
+pub fn first_mac<const N: usize>(making: &str, given: [(&str, String); N]) -> Result<Option<Mac>, Error> {
     let Some((key, text)) = given.into_iter().find(|(_, text)| !text.is_empty()) else { return Ok(None) };
-    let mac: Mac = text.parse().map_err(|source| KeyError::Mac { making, key, source })?;
+    let unread = |error| fail!(InvalidConfig, "failed to {making}: invalid {key}", details: "{error}");
+    let mac: Mac = text.parse().map_err(unread)?;
     let unicast = matches!(mac.bytes(), [first, rest @ ..] if first & 1 == 0 && rest.len() == 5);
     let zero = mac.bytes().iter().all(|byte| *byte == 0);
-    if unicast && !zero { Ok(Some(mac)) } else { Err(KeyError::MacNotUnicast { making, key, mac }) }
+    if unicast && !zero {
+        return Ok(Some(mac));
+    }
+    Err(fail!(InvalidConfig, "failed to {making}: {key} {mac} is not a unicast address of 6 bytes"))
 }
 
 /// The MTU in bytes that `mtu` asks for; 0 and less mean the kernel's own.
-pub fn mtu(mtu: i64) -> Result<Option<u32>, KeyError> {
+pub fn mtu(mtu: i64) -> Result<Option<u32>, Error> {
     match u16::try_from(mtu.max(0)) {
         Ok(0) => Ok(None),
         Ok(mtu) => Ok(Some(mtu.into())),
-        Err(_) => Err(KeyError::Mtu { mtu }),
+        Err(_) => Err(fail!(InvalidConfig, "invalid mtu {mtu} (must be at most 65535)")),
     }
 }
 
 /// The back end that `ipMasqBackend` names; `None` without a value.
-pub fn masquerade_backend(backend: Option<&str>) -> Result<Option<Backend>, KeyError> {
+pub fn masquerade_backend(backend: Option<&str>) -> Result<Option<Backend>, Error> {
     match backend {
         None => Ok(None),
         Some("iptables") => Ok(Some(Backend::Iptables)),
         Some("nftables") => Ok(Some(Backend::Nftables)),
-        Some(other) => Err(KeyError::MasqueradeBackend { backend: other.to_owned() }),
+        Some(other) => Err(fail!(
+            InvalidConfig,
+            "unknown ipmasq backend {other:?} (must be iptables or nftables)",
+            details: "ipMasqBackend is \"iptables\" or \"nftables\""
+        )),
     }
 }
 

@@ -19,7 +19,7 @@ use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::moved_on::{ExpectedLink, LinkNotFound};
+use crate::moved_on::{ExpectedLink, not_searched};
 use crate::{verify, veth};
 
 /// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
@@ -324,7 +324,7 @@ fn remove_unrecorded(
     let AttachmentRecord { at, maker, namespace, .. } = record;
     match record.life(host) {
         Life::Alive if maker != LENDER => {}
-        Life::Unknown(gaps) if maker != LENDER => return Err(LinkNotFound { at: at.clone(), gaps }.into()),
+        Life::Unknown(gaps) if maker != LENDER => return Err(not_searched(at, &gaps)),
         Life::Alive | Life::Dead | Life::Unknown(_) => return Ok(()),
     }
     let names = [at.ifname.clone(), temporary_name(&at.ifname)];

@@ -13,7 +13,8 @@
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
 use cni_model::link::{Link, OtherEnd};
@@ -29,26 +30,6 @@ use crate::ipam;
 /// The IPAM plugin whose CHECK says whether an address is still the attachment's. That of others may succeed without a
 /// lease.
 const LESSOR: &str = "host-local";
-
-/// A link that may be in a namespace which was not searched.
-#[derive(Debug, thiserror::Error)]
-#[error("the interface {} of {} may be in a network namespace that cannot be searched", at.ifname, at.container)]
-pub struct LinkNotFound {
-    /// The attachment.
-    pub at: Attachment,
-    /// Why it cannot be searched.
-    pub gaps: String,
-}
-
-impl Failure for LinkNotFound {
-    fn code(&self) -> Code {
-        Code::TryAgain
-    }
-
-    fn details(&self) -> String {
-        self.gaps.clone()
-    }
-}
 
 /// The recorded link of an attachment, on a master of the host.
 pub struct ExpectedLink<'a> {
@@ -124,8 +105,8 @@ impl<'a> ExpectedLink<'a> {
 
     /// Fails if the link, which was not found, may be in a namespace that was not searched.
     pub fn require_all_searched(&self, host: &mut dyn Host) -> Result<(), Error> {
-        let at = self.record.at.clone();
-        host.namespaces().unseen(Some(self.kind)).map_or(Ok(()), |gaps| Err(LinkNotFound { at, gaps }.into()))
+        let at = &self.record.at;
+        host.namespaces().unseen(Some(self.kind)).map_or(Ok(()), |gaps| Err(not_searched(at, &gaps)))
     }
 
     fn remove_from(&self, view: &NetnsView, host: &mut dyn Host) -> Result<bool, Error> {
@@ -211,4 +192,10 @@ fn mac_of(link: &Link) -> Option<String> {
 fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     Ok(found.iter().map(|address| address.cidr.address()).collect())
+}
+
+/// The link of an attachment may be in a namespace which was not searched, for these reasons.
+pub fn not_searched(Attachment { container, ifname, .. }: &Attachment, gaps: &str) -> Error {
+    let text = format!("the interface {ifname} of {container} may be in a network namespace that cannot be searched");
+    fail!(TryAgain, "{text}", details: "{gaps}")
 }

@@ -3,44 +3,12 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, ip_offset};
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
-use cni_model::plan::{NewRoute, UnfitRouteError};
+use cni_model::plan::NewRoute;
 use cni_model::routing::LINK_SCOPE;
-
-/// An answer of an IPAM plugin that cannot be applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum NetworkError {
-    /// It contains no address.
-    #[error("IPAM plugin returned missing IP config")]
-    NoAddress,
-    /// The network has no address left for a gateway.
-    #[error("{network} has no next address, which would be the gateway's")]
-    NoGateway { network: Cidr },
-    /// A route's next hop is of another family than its destination.
-    #[error("failed to add route to {dst}: its gateway {gw} is of another family")]
-    RouteFamily {
-        /// The destination.
-        dst: Cidr,
-        /// The next hop.
-        gw: IpAddr,
-    },
-    /// The kernel cannot hold a route.
-    #[error("failed to add route to {dst}: {problem}")]
-    UnfitRoute {
-        /// The destination.
-        dst: Cidr,
-        problem: UnfitRouteError,
-    },
-}
-
-impl Failure for NetworkError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-}
 
 /// How the host serves as a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +50,11 @@ impl ResolvedNetwork {
     /// ```
     ///
     /// # Errors
-    /// [`NetworkError`] if no interface can have such addresses or routes.
-    pub fn decide(ipam: CniResult, gateway: HostGateway, interface: i64, dns: &Dns) -> Result<Self, NetworkError> {
+    /// If no interface can have such addresses or routes.
+    pub fn decide(ipam: CniResult, gateway: HostGateway, interface: i64, dns: &Dns) -> Result<Self, Error> {
         let CniResult { interfaces: _, mut ips, mut routes, dns: ipam_dns } = ipam;
         if ips.is_empty() {
-            return Err(NetworkError::NoAddress);
+            return Err(fail!(InvalidConfig, "IPAM plugin returned missing IP config"));
         }
         ips.iter_mut().for_each(|ip| ip.interface = Some(interface));
         let gateways = match gateway {
@@ -115,7 +83,7 @@ impl ResolvedNetwork {
 }
 
 /// Gives every address a gateway, and returns these with the prefix lengths of the networks.
-fn host_gateways(ips: &mut [IpConfig]) -> Result<Vec<Cidr>, NetworkError> {
+fn host_gateways(ips: &mut [IpConfig]) -> Result<Vec<Cidr>, Error> {
     let mut gateways = Vec::new();
     for ip in ips {
         let gateway = ip.gateway.map_or_else(|| first_address(ip.address), Ok)?;
@@ -138,7 +106,7 @@ fn add_default_routes(routes: &mut Vec<Route>, ips: &[IpConfig]) {
 }
 
 /// The routes to install: each once, by the first gateway of its family if it names none.
-fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, NetworkError> {
+fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, Error> {
     let first_gateway = |family| ips.iter().filter_map(|ip| ip.gateway).find(|gateway| Family::of(*gateway) == family);
     let mut decided = Vec::new();
     for route in routes {
@@ -152,17 +120,18 @@ fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, Networ
     Ok(decided)
 }
 
-fn first_address(address: Cidr) -> Result<IpAddr, NetworkError> {
+fn first_address(address: Cidr) -> Result<IpAddr, Error> {
     let network = address.network();
-    ip_offset(network.address(), 1).ok_or(NetworkError::NoGateway { network })
+    let none = || fail!(InvalidConfig, "{network} has no next address, which would be the gateway's");
+    ip_offset(network.address(), 1).ok_or_else(none)
 }
 
-fn checked(route: &Route) -> Result<NewRoute, NetworkError> {
+fn checked(route: &Route) -> Result<NewRoute, Error> {
     let dst = route.dst;
     if let Some(gw) = route.gw.filter(|gw| Family::of(*gw) != dst.family()) {
-        return Err(NetworkError::RouteFamily { dst, gw });
+        return Err(fail!(InvalidConfig, "failed to add route to {dst}: its gateway {gw} is of another family"));
     }
-    NewRoute::try_from(route).map_err(|problem| NetworkError::UnfitRoute { dst, problem })
+    NewRoute::try_from(route).map_err(|problem| fail!(InvalidConfig, "failed to add route to {dst}: {problem}"))
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
-use cni_core::mac::{Mac, MacError};
+use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
@@ -18,177 +17,76 @@ use cni_model::plan::Ns;
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
-/// Differences between an interface and the result of ADD.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum VerifyError {
-    /// The runtime did not send the result of ADD.
-    #[error("Required prevResult missing")]
-    NoPrevResult,
-    /// The result of ADD has no interface of this name.
-    #[error("prevResult has no interface {name} {place}")]
-    NotInResult {
-        name: String,
-        /// The namespace that was searched.
-        place: String,
-    },
-    /// The result of ADD has no valid MAC address for an interface.
-    #[error("invalid mac {mac:?} of interface {name} in prevResult")]
-    InvalidMac {
-        name: String,
-        /// The address in `prevResult`.
-        mac: String,
-        /// The error.
-        #[source]
-        source: MacError,
-    },
-    /// The result of ADD is of another namespace.
-    #[error("Sandbox in prevResult {found} doesn't match configured netns: {netns}")]
-    OtherSandbox {
-        /// The sandbox in `prevResult`.
-        found: String,
-        /// `CNI_NETNS`.
-        netns: String,
-    },
-    /// An interface is missing.
-    #[error("Interface name {name} not found in the {ns} namespace")]
-    Missing {
-        /// Where.
-        ns: Ns,
-        name: String,
-    },
-    /// An interface is of another kind.
-    #[error("Interface {name} does not have link type of {wanted}")]
-    Kind {
-        name: String,
-        /// The expected kind.
-        wanted: &'static str,
-    },
-    /// An interface is down.
-    #[error("Interface {name} in the {ns} namespace is down")]
-    Down {
-        /// Where.
-        ns: Ns,
-        name: String,
-    },
-    /// The container's interface has another MAC address.
-    #[error("Interface {name} Mac {reported} doesn't match container Mac: {found}")]
-    Mac {
-        name: String,
-        /// The address in `prevResult`.
-        reported: String,
-        /// The address found.
-        found: String,
-    },
-    /// An address is missing.
-    #[error("Failed to match addr {address} on interface {name}")]
-    Address {
-        address: Cidr,
-        /// The interface.
-        name: String,
-    },
-    /// The route to the container's own network is missing.
-    #[error("Failed to find the route to {network} of address {address} for interface {name}")]
-    ConnectedRoute {
-        network: Cidr,
-        address: Cidr,
-        /// The interface.
-        name: String,
-    },
-    /// A route is missing.
-    #[error("Expected Route to {dst}{} not found in routing table {table}", gw.map_or_else(String::new, |gw| format!(" via {gw}")))]
-    Route {
-        /// The destination.
-        dst: Cidr,
-        /// The next hop.
-        gw: Option<IpAddr>,
-        table: u32,
-    },
-}
-
-impl Failure for VerifyError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoPrevResult | Self::NotInResult { .. } | Self::InvalidMac { .. } => Code::InvalidConfig,
-            Self::OtherSandbox { .. }
-            | Self::Missing { .. }
-            | Self::Kind { .. }
-            | Self::Down { .. }
-            | Self::Mac { .. }
-            | Self::Address { .. }
-            | Self::ConnectedRoute { .. }
-            | Self::Route { .. } => Code::CheckFailed,
-        }
-    }
-}
-
 /// The result of ADD, which CHECK cannot do without.
 ///
 /// # Errors
-/// [`VerifyError::NoPrevResult`], or why it cannot be read.
+/// If there is none, or it cannot be read.
 pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
-    Ok(request.prev_result()?.ok_or(VerifyError::NoPrevResult)?)
+    request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "Required prevResult missing"))
 }
 
 /// The container's interface in the result: the last one of the name that is in the namespace.
 ///
 /// # Errors
-/// [`VerifyError::OtherSandbox`] when it is in another namespace, [`VerifyError::NotInResult`].
-pub fn interface_of_result<'a>(
-    result: &'a CniResult,
-    name: &IfName,
-    netns: &str,
-) -> Result<&'a Interface, VerifyError> {
+/// When it is in another namespace, or missing.
+pub fn interface_of_result<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> Result<&'a Interface, Error> {
     let named = |interface: &&Interface| interface.name == name.as_str();
     let inside = || result.interfaces.iter().filter(named).filter(|interface| !interface.sandbox.is_empty());
     match (inside().rfind(|interface| interface.sandbox == netns), inside().next_back()) {
         (Some(interface), _) => Ok(interface),
-        (None, Some(other)) => Err(VerifyError::OtherSandbox { found: other.sandbox.clone(), netns: netns.to_owned() }),
-        (None, None) => Err(VerifyError::NotInResult { name: name.to_string(), place: format!("in {netns:?}") }),
+        (None, Some(Interface { sandbox, .. })) => {
+            Err(fail!(CheckFailed, "Sandbox in prevResult {sandbox} doesn't match configured netns: {netns}"))
+        }
+        (None, None) => Err(fail!(InvalidConfig, "prevResult has no interface {name} in {netns:?}")),
     }
 }
 
 /// Requires that the result names an interface on the host.
-pub fn require_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError> {
+pub fn require_on_host(result: &CniResult, name: &IfName) -> Result<(), Error> {
     if result.interfaces.iter().any(|reported| reported.name == name.as_str() && reported.sandbox.is_empty()) {
         Ok(())
     } else {
-        Err(VerifyError::NotInResult { name: name.to_string(), place: "on the host".to_owned() })
+        Err(fail!(InvalidConfig, "prevResult has no interface {name} on the host"))
     }
 }
 
 /// The MAC address of an interface in the result.
-pub fn mac_of_result(reported: &Interface) -> Result<Mac, VerifyError> {
-    let (name, mac) = (reported.name.clone(), reported.mac.clone());
-    reported.mac.parse().map_err(|source| VerifyError::InvalidMac { name, mac, source })
+pub fn mac_of_result(reported: &Interface) -> Result<Mac, Error> {
+    let Interface { name, mac, .. } = reported;
+    mac.parse().map_err(
+        |error| fail!(InvalidConfig, "invalid mac {mac:?} of interface {name} in prevResult", details: "{error}"),
+    )
 }
 
 /// A link that must exist.
 pub fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
-    host.link(ns, name)?.ok_or_else(|| VerifyError::Missing { ns, name: name.to_string() }.into())
+    host.link(ns, name)?.ok_or_else(|| fail!(CheckFailed, "Interface name {name} not found in the {ns} namespace"))
 }
 
 /// Requires that a link has this kind.
-pub fn kind(link: &Link, wanted: &'static str) -> Result<(), VerifyError> {
+pub fn kind(link: &Link, wanted: &'static str) -> Result<(), Error> {
     if link.kind.as_deref() == Some(wanted) {
         Ok(())
     } else {
-        Err(VerifyError::Kind { name: link.name.clone(), wanted })
+        let name = &link.name;
+        Err(fail!(CheckFailed, "Interface {name} does not have link type of {wanted}"))
     }
 }
 
 /// Requires that a link is up.
-pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
-    if link.up { Ok(()) } else { Err(VerifyError::Down { ns, name: link.name.clone() }) }
+pub fn up(ns: Ns, link: &Link) -> Result<(), Error> {
+    let Link { name, up, .. } = link;
+    if *up { Ok(()) } else { Err(fail!(CheckFailed, "Interface {name} in the {ns} namespace is down")) }
 }
 
 /// Requires that a link has the MAC address of the result, if the result has one.
-pub fn mac(link: &Link, reported: &Interface) -> Result<(), VerifyError> {
+pub fn mac(link: &Link, reported: &Interface) -> Result<(), Error> {
     if reported.mac.is_empty() || link.mac.as_ref().is_some_and(|mac| mac.is(&reported.mac)) {
         Ok(())
     } else {
         let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-        Err(VerifyError::Mac { name: link.name.clone(), reported: reported.mac.clone(), found })
+        let (name, reported) = (&link.name, &reported.mac);
+        Err(fail!(CheckFailed, "Interface {name} Mac {reported} doesn't match container Mac: {found}"))
     }
 }
 
@@ -209,15 +107,16 @@ pub fn addresses_and_routes(result: &CniResult, link: &Link, host: &mut dyn Host
 fn connected(result: &CniResult, link: &Link, routes: &mut FoundRoutes, host: &mut dyn Host) -> Result<(), Error> {
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     for ip in result.ips_of(&link.name) {
-        let (address, name) = (ip.address, link.name.clone());
+        let (address, name) = (ip.address, &link.name);
         if !found.iter().any(|found| found.cidr == address) {
-            return Err(VerifyError::Address { address, name }.into());
+            return Err(fail!(CheckFailed, "Failed to match addr {address} on interface {name}"));
         }
         let network = address.network();
         let is_connected = |route: &KernelRoute| route.dst == network && route.links == [link.index];
         let single = address.prefix() == address.family().bits();
         if !single && !routes.have(address.family(), MAIN_TABLE, is_connected, host)? {
-            return Err(VerifyError::ConnectedRoute { network, address, name }.into());
+            let text = format!("the route to {network} of address {address}");
+            return Err(fail!(CheckFailed, "Failed to find {text} for interface {name}"));
         }
     }
     Ok(())
@@ -235,7 +134,8 @@ fn present_route(route: &Route, routes: &mut FoundRoutes, host: &mut dyn Host) -
     if routes.have(route.family(), table, leads, host)? {
         Ok(())
     } else {
-        Err(VerifyError::Route { dst, gw, table }.into())
+        let via = gw.map_or_else(String::new, |gw| format!(" via {gw}"));
+        Err(fail!(CheckFailed, "Expected Route to {dst}{via} not found in routing table {table}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A veth pair between container and host. Each plugin decides how the host's end is used.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
@@ -9,7 +10,7 @@ use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step,
 use cni_plugin::host::{Host, LinkQuery};
 
 use crate::alias;
-use crate::naming::{self, NameTakenError};
+use crate::naming;
 
 /// The names and addresses of a new veth pair; the runtime names the container's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +27,13 @@ impl NewVeth {
     /// Chooses at random, except the MAC address of the container's end if one is configured.
     ///
     /// # Errors
-    /// [`naming::PatternError`] and [`NameTakenError::Veth`] for a name that the container's end cannot have, or
-    /// when the kernel does not answer.
+    /// For a name that the container's end cannot have, or when the kernel does not answer.
     pub fn choose(at: &Attachment, mac: Option<&Mac>, host: &mut dyn Host) -> Result<Self, Error> {
         let name = naming::random_name(host);
         naming::refuse_pattern("make veth pair", &at.ifname)?;
         if host.link(Ns::Container, &at.ifname)?.is_some() {
-            return Err(NameTakenError::Veth { name: at.ifname.clone(), peer: name }.into());
+            let (name, peer) = (at.ifname.as_str(), name.as_str());
+            return Err(fail!(Conflict, "container veth name ({name:?}) peer provided ({peer:?}) already exists"));
         }
         let container_mac = mac.cloned().unwrap_or_else(|| naming::random_mac(host));
         Ok(Self { host: name, host_mac: naming::random_mac(host), container_mac })

@@ -4,45 +4,12 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, parse_ip};
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::result::Route;
 use cni_core::version::Version;
 use serde::Deserialize;
-
-/// A value of the section `ipam` that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum IpamError {
-    /// The `ipam` section is missing.
-    #[error("IPAM config missing 'ipam' key")]
-    NoSection,
-    /// A text is not a network.
-    #[error("invalid CIDR address: {text}")]
-    Cidr { key: String, text: String },
-    /// A text is not an address.
-    #[error("invalid IP address: {text}")]
-    Address { key: String, text: String },
-    /// Old versions know one address of each family.
-    #[error("CNI version {version} does not support more than 1 address per family")]
-    Version {
-        /// The version of the configuration.
-        version: Version,
-    },
-}
-
-impl Failure for IpamError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Cidr { key, .. } | Self::Address { key, .. } => key.clone(),
-            Self::NoSection | Self::Version { .. } => String::new(),
-        }
-    }
-}
 
 /// A route as it is written in a configuration.
 #[derive(Default, Deserialize)]
@@ -61,12 +28,12 @@ impl RouteKeys {
     /// Reads the list `ipam.routes`.
     ///
     /// # Errors
-    /// [`IpamError`] for the first `dst` that is not a network, or `gw` that is not an address.
-    pub fn parse_all(routes: &[Self]) -> Result<Vec<Route>, IpamError> {
+    /// For the first `dst` that is not a network, or `gw` that is not an address.
+    pub fn parse_all(routes: &[Self]) -> Result<Vec<Route>, Error> {
         routes.iter().enumerate().map(|(index, keys)| keys.parse(&format!("ipam.routes[{index}]"))).collect()
     }
 
-    fn parse(&self, path: &str) -> Result<Route, IpamError> {
+    fn parse(&self, path: &str) -> Result<Route, Error> {
         Ok(Route {
             dst: parse_cidr(&format!("{path}.dst"), &self.dst)?,
             gw: parse_optional_ip(&format!("{path}.gw"), &self.gw)?,
@@ -106,14 +73,19 @@ impl RequestedKeys {
     }
 }
 
+/// The configuration has no section `ipam`.
+pub fn no_section() -> Error {
+    fail!(InvalidConfig, "IPAM config missing 'ipam' key")
+}
+
 /// Reads a network.
-pub fn parse_cidr(key: &str, text: &str) -> Result<Cidr, IpamError> {
-    text.parse().map_err(|_| IpamError::Cidr { key: key.to_owned(), text: text.to_owned() })
+pub fn parse_cidr(key: &str, text: &str) -> Result<Cidr, Error> {
+    text.parse().map_err(|_| fail!(InvalidConfig, "invalid CIDR address: {text}", details: "{key}"))
 }
 
 /// Parses an address; the empty text means `None`.
-pub fn parse_optional_ip(key: &str, text: &str) -> Result<Option<IpAddr>, IpamError> {
-    let refused = || IpamError::Address { key: key.to_owned(), text: text.to_owned() };
+pub fn parse_optional_ip(key: &str, text: &str) -> Result<Option<IpAddr>, Error> {
+    let refused = || fail!(InvalidConfig, "invalid IP address: {text}", details: "{key}");
     if text.is_empty() { Ok(None) } else { parse_ip(text).ok_or_else(refused).map(Some) }
 }
 
@@ -121,10 +93,10 @@ pub fn parse_optional_ip(key: &str, text: &str) -> Result<Option<IpAddr>, IpamEr
 pub fn refuse_several_of_a_family(
     families: impl Iterator<Item = Family> + Clone,
     version: Version,
-) -> Result<(), IpamError> {
+) -> Result<(), Error> {
     let several = |family| families.clone().filter(|other| *other == family).count() > 1;
     if version < Version::V0_3_0 && Family::ALL.into_iter().any(several) {
-        return Err(IpamError::Version { version });
+        return Err(fail!(InvalidConfig, "CNI version {version} does not support more than 1 address per family"));
     }
     Ok(())
 }

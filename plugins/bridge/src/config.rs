@@ -8,7 +8,7 @@ use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::Dns;
-use cni_interface::keys::{self, KeyError};
+use cni_interface::keys;
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
 use cni_model::plan::OtherAddress;
@@ -178,7 +178,7 @@ impl Config {
 
 impl Keys {
     /// The MAC address to set: the runtime's, else the one in `args`, else the one in `CNI_ARGS`.
-    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, KeyError> {
+    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, Error> {
         let given = [
             ("runtimeConfig.mac", self.runtime_config.mac.clone()),
             ("args.cni.mac", self.args.cni.mac.clone()),

@@ -10,7 +10,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{LoadError, Request};
 use cni_core::result::Route;
 use cni_core::version::Version;
-use cni_plugin::ipam::{IpamError, RouteKeys, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
+use cni_plugin::ipam::{RouteKeys, no_section, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
 use crate::ranges::{GivenRange, RangeError, RangeSet, Subnet};
@@ -109,7 +109,7 @@ impl Config {
     /// [`LoadError`] for a value of the wrong type, [`ConfigError`] for one that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, runtime_config } = request.decode()?;
-        let mut ipam = ipam.ok_or(IpamError::NoSection)?;
+        let mut ipam = ipam.ok_or_else(no_section)?;
         let mut given = parse_sets("runtimeConfig.ipRanges", &runtime_config.ip_ranges)?;
         if let Some(flat) = ipam.take_flat() {
             given.push(vec![flat.parse("ipam")?]);
@@ -136,7 +136,7 @@ impl HostLocalIpamKeys {
     }
 }
 
-fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<GivenRange>>, IpamError> {
+fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<GivenRange>>, Error> {
     let parse_set = |(index, set): (usize, &Vec<RangeKeys>)| {
         let ranges = set.iter().enumerate();
         ranges.map(|(place, keys)| keys.parse(&format!("{key}[{index}][{place}]"))).collect()
@@ -145,7 +145,7 @@ fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<GivenRange>>
 }
 
 impl RangeKeys {
-    fn parse(&self, path: &str) -> Result<GivenRange, IpamError> {
+    fn parse(&self, path: &str) -> Result<GivenRange, Error> {
         let subnet = self.subnet.as_deref().map(|text| parse_subnet(&format!("{path}.subnet"), text));
         Ok(GivenRange {
             subnet: subnet.transpose()?,
@@ -156,7 +156,7 @@ impl RangeKeys {
     }
 }
 
-fn parse_subnet(key: &str, text: &str) -> Result<Subnet, IpamError> {
+fn parse_subnet(key: &str, text: &str) -> Result<Subnet, Error> {
     let cidr = parse_cidr(key, text)?;
     let address = text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     let mapped = address.is_some_and(|address| address.is_ipv6() && address.to_canonical().is_ipv4());

@@ -9,7 +9,7 @@ use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::Request;
 use cni_core::result::{Dns, Route};
-use cni_plugin::ipam::{IpamError, RequestedKeys, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
+use cni_plugin::ipam::{RequestedKeys, RouteKeys, no_section, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
 /// An address with its gateway.
@@ -62,7 +62,7 @@ impl Config {
     /// For the first value that cannot be used, with the reference's messages.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam } = request.decode()?;
-        let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
+        let IpamKeys { addresses, routes, dns } = ipam.ok_or_else(no_section)?;
         // The reference reads gateways with the rest of the configuration, even if the addresses are replaced.
         for (index, keys) in addresses.iter().enumerate() {
             keys.gateway(index)?;
@@ -106,7 +106,7 @@ impl AddressKeys {
         }
     }
 
-    fn gateway(&self, index: usize) -> Result<Option<IpAddr>, IpamError> {
+    fn gateway(&self, index: usize) -> Result<Option<IpAddr>, Error> {
         parse_optional_ip(&format!("ipam.addresses[{index}].gateway"), &self.gateway)
     }
 }

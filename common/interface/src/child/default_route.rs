@@ -1,20 +1,19 @@
 //! Finds the master if the configuration names none: the link of the default route.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_model::link::{KernelRoute, Link};
 use cni_model::plan::Ns;
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
-use super::error::MasterError;
-
 /// The link of the first default route that leads to an Ethernet link: IPv4 before IPv6, and the lowest metric first,
 /// which is the kernel's order. Of several next hops the first such counts.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn link(ns: Ns, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
+pub fn link(ns: Ns, host: &mut dyn Host) -> Result<Result<Link, Error>, Error> {
     let mut unusable = Vec::new();
     for family in Family::ALL {
         let routes = host.routing().routes(ns, family, Some(MAIN_TABLE))?;
@@ -25,7 +24,11 @@ pub fn link(ns: Ns, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Er
             }
         }
     }
-    Ok(Err(MasterError::NoDefaultRoute { ns, unusable }))
+    let why = match &unusable[..] {
+        [] => format!("and the {ns} has no default route"),
+        unusable => format!("and on the {ns} {}", unusable.join(", and ")),
+    };
+    Ok(Err(fail!(InvalidConfig, "no default route interface found", details: "master is not given, {why}")))
 }
 
 /// The link of a route, or why it has none.

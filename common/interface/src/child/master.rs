@@ -1,12 +1,12 @@
 //! Finds the master.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_model::link::Link;
 use cni_model::plan::{MasterLink, Ns};
 use cni_plugin::host::{Host, LinkQuery};
 
 use super::default_route;
-use super::error::MasterError;
 
 /// The configured master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +28,19 @@ impl MasterChoice {
     /// Finds the master.
     ///
     /// # Errors
-    /// [`MasterError`], or when the kernel does not answer.
+    /// If there is none, or when the kernel does not answer.
     pub fn find(&self, host: &mut dyn Host) -> Result<Link, Error> {
-        Ok(self.look_up(host)??)
+        self.look_up(host)?
     }
 
     /// Finds the master. The inner error says why no link is the master.
-    pub(super) fn look_up(&self, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
+    pub(super) fn look_up(&self, host: &mut dyn Host) -> Result<Result<Link, Error>, Error> {
         let Some(name) = &self.name else { return default_route::link(self.ns, host) };
         let found = host.links(self.ns, LinkQuery::Called(name))?.pop();
-        Ok(found.ok_or_else(|| MasterError::NotFound { name: name.clone(), ns: self.ns }))
+        Ok(found.ok_or_else(|| {
+            let details = format!("the {} has no link of this name; linkInContainer says where it is", self.ns);
+            fail!(InvalidConfig, "failed to lookup master {name:?}: Link not found", details: "{details}")
+        }))
     }
 
     /// The found link, as the master of a new one.

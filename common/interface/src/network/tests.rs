@@ -15,7 +15,7 @@ fn ipam(addresses: &[&str], routes: &[&str]) -> CniResult {
     }
 }
 
-fn decide(ipam: CniResult, gateway: HostGateway) -> Result<ResolvedNetwork, NetworkError> {
+fn decide(ipam: CniResult, gateway: HostGateway) -> Result<ResolvedNetwork, Error> {
     ResolvedNetwork::decide(ipam, gateway, 1, &Dns::default())
 }
 

@@ -64,6 +64,8 @@ fn what_a_plugin_refuses_by_itself_is_found() {
     let sandbox = Sandbox::new();
     let mixed = r#"{"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "fd00::/64"}]]}"#;
     let portmap = |keys: &str| format!(r#""type": "portmap", "capabilities": {{"portMappings": true}}, {keys}"#);
+    let isolated = r#""type": "firewall", "backend": "none", "ingressPolicy": "isolated""#;
+    let request = r#""type": "bridge", "ipam": {"type": "dhcp", "request": [{"option": "none"}]}"#;
     let of_nft = "conditions of iptables start with - or !; those of nft, in both keys, need \"backend\": \"nftables\" and no externalSetMarkChain";
     for (plugin, named, instead) in [
         (&*portmap(r#""backend": "nftables", "conditionsV4": ["-d"]"#), "conditionsV4", "conditions of nftables"),
@@ -73,18 +75,10 @@ fn what_a_plugin_refuses_by_itself_is_found() {
         (&portmap(r#""conditionsV4": ["-d", "x"], "conditionsV6": ["ip6"]"#), "[conditionsV6]", of_nft),
         (&portmap(r#""conditionsV4": ["ip"], "externalSetMarkChain": "X""#), "[conditionsV4]", of_nft),
         (r#""type": "firewall", "backend": "iptables", "conditionsV4": ["ip"]"#, "conditionsV4", "remove it"),
-        (
-            r#""type": "firewall", "backend": "none", "ingressPolicy": "isolated""#,
-            "ingressPolicy \"isolated\" needs rules",
-            "",
-        ),
+        (isolated, "ingressPolicy \"isolated\" needs rules", ""),
         (r#""type": "sbr", "gateways": ["10.1.2.1", "10.1.2.2"]"#, "gateways", ""),
         (&format!(r#""type": "bridge", "ipam": {mixed}"#), "invalid range set 0: mixed address families", ""),
-        (
-            r#""type": "bridge", "ipam": {"type": "dhcp", "request": [{"option": "none"}]}"#,
-            "Can not parse option \"none\"",
-            "",
-        ),
+        (request, "Can not parse option \"none\"", ""),
     ] {
         let conf = format!(r#"{{"name": "n", "cniVersion": "0.4.0", {plugin}}}"#);
         let (found, code) = document(&sandbox, &["check", &write("one.conf", &conf)]);
@@ -154,12 +148,8 @@ fn a_validator_of_another_project_agrees_with_check() {
         Command::new("/usr/bin/python3").args(["-c", VALIDATE, &schema, &documents]).output().expect("start python3");
     assert!(done.status.success(), "python3-jsonschema: {}", String::from_utf8_lossy(&done.stderr));
     let valid: Vec<bool> = serde_json::from_slice(&done.stdout).expect("a list of booleans");
-    let different: Vec<&&String> = texts
-        .iter()
-        .zip(&valid)
-        .enumerate()
-        .filter_map(|(at, (text, valid))| (*valid != (at < right.len())).then_some(text))
-        .collect();
+    let judged = texts.iter().zip(&valid).enumerate();
+    let different = judged.filter(|(at, (_, valid))| **valid != (*at < right.len())).collect::<Vec<_>>();
     assert!(different.is_empty(), "the schema and check differ on {different:#?}");
     assert!(right.len() >= 12 && wrong.len() >= 40, "{} right, {} wrong", right.len(), wrong.len());
 }

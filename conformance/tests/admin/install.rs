@@ -59,7 +59,7 @@ fn all_names() -> BTreeSet<String> {
     ALL.into_iter().chain(["cni-plugins"]).map(str::to_owned).collect()
 }
 
-fn write(path: &Path, content: &str, mode: u32) {
+fn write(path: &Path, content: impl AsRef<[u8]>, mode: u32) {
     fs::write(path, content).expect("write a file");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set a mode");
 }
@@ -113,10 +113,8 @@ fn every_name_is_the_same_file() {
 fn a_dry_run_changes_nothing() {
     let folder = folder_of_others("dry");
     let report = install(&["--dry-run"], &folder);
-    assert!(
-        report.contains("would be installed") && report.contains("in place of CNI plugin v1.4.0: bridge"),
-        "{report}"
-    );
+    let has = |words: &str| report.contains(words);
+    assert!(has("would be installed") && has("in place of CNI plugin v1.4.0: bridge"), "{report}");
     assert_as_others_left_it(&folder);
     let nowhere = folder.join("nowhere");
     install(&["--dry-run"], &nowhere);
@@ -139,14 +137,8 @@ fn uninstall_restores_the_former_files_and_touches_nothing_else() {
     assert_runs(&folder, "ptp");
     install(&[], &folder);
     let mut own = Command::new(folder.join("cni-plugins"));
-    let report = run(
-        {
-            own.arg("uninstall").arg(&folder);
-            own
-        },
-        b"",
-        LIMIT,
-    );
+    own.arg("uninstall").arg(&folder);
+    let report = run(own, b"", LIMIT);
     assert!(report.expect_success().stdout.contains("put back as before: bridge ptp\n"));
     assert_as_others_left_it(&folder);
     assert!(uninstall(&[], &folder).contains("has no file of cni-plugins"));
@@ -162,11 +154,8 @@ fn a_selection_leaves_other_names_alone() {
     assert_eq!(fs::read_to_string(folder.join("bridge")).expect("read"), OTHER);
     let refused = run_with(&[], &["install", "--only", "dummy,calico"], &folder);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(
-        refused.stderr.contains("invalid value 'calico' for '--only <NAMES>': there is no such plugin"),
-        "{}",
-        refused.stderr
-    );
+    let why = "invalid value 'calico' for '--only <NAMES>': there is no such plugin";
+    assert!(refused.stderr.contains(why), "{refused:?}");
     uninstall(&[], &folder);
     assert_as_others_left_it(&folder);
 }
@@ -177,9 +166,7 @@ fn older_release(folder: &Path) {
     let mark = concat!("\0cni-plugins-rs, the release ", env!("CARGO_PKG_VERSION"), "\0").as_bytes();
     let at = content.windows(mark.len()).position(|window| window == mark).expect("the mark of a release");
     content[at + mark.len() - env!("CARGO_PKG_VERSION").len() - 1] = b'9';
-    let path = folder.join("bridge");
-    fs::write(&path, content).expect("write a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set a mode");
+    write(&folder.join("bridge"), content, 0o755);
 }
 
 #[test]
@@ -192,10 +179,8 @@ fn another_release_is_ours_and_not_kept() {
     assert_eq!(names(&folder), ["bridge", "cni-plugins"].map(str::to_owned).into());
     older_release(&folder);
     let report = uninstall(&[], &folder);
-    assert!(
-        report.starts_with("cni-plugins removed from ") && report.ends_with("\n  removed: bridge cni-plugins\n"),
-        "{report}"
-    );
+    let (start, end) = ("cni-plugins removed from ", "\n  removed: bridge cni-plugins\n");
+    assert!(report.starts_with(start) && report.ends_with(end), "{report}");
     assert_eq!(names(&folder), BTreeSet::new());
 }
 

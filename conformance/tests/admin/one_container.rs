@@ -55,10 +55,7 @@ fn what_only_an_add_makes_is_found_by_check() {
     let bridge =
         found.iter().find(|[_, says, _]| says.starts_with("eth0 in network nomad: bridge has lost something: "));
     let [severity, _, cure] = bridge.unwrap_or_else(|| panic!("of bridge: {found:?}"));
-    assert_eq!(
-        (severity.as_str(), cure.as_str()),
-        ("problem", "delete the container by its runtime, and add it again")
-    );
+    assert_eq!([severity, cure], ["problem", "delete the container by its runtime, and add it again"]);
 }
 
 /// Without a process nobody has had the time to set it up.

@@ -162,16 +162,10 @@ impl fmt::Display for ContestedPort<'_> {
 
 #[cfg(test)]
 mod tests {
-    use cni_core::names::{ContainerId, IfName, NetworkName};
-
     use super::*;
 
     fn at(container: &str) -> Attachment {
-        Attachment {
-            network: NetworkName::parse("net").expect("a network"),
-            container: ContainerId::parse(container).expect("a container"),
-            ifname: IfName::parse("eth0").expect("a name"),
-        }
+        cni_plugin::owner::parse(&mut ["net", container, "eth0"].into_iter()).expect("an attachment")
     }
 
     fn port(host_port: u16, protocol: &str, host_ip: &str) -> PublishedPort {

@@ -17,11 +17,7 @@ use crate::admin::repair::{Backend, RepairedContainer, assert_said, repair, repa
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
 
-/// A host with a container that stays, the list of both, and all rules without the other one.
-fn host(backend: Backend) -> (Sandbox, Value) {
-    (backend.sandbox(), backend.list())
-}
-
+/// A container that stays, and all rules without another one.
 fn neighbour<'s>(sandbox: &'s Sandbox, list: &Value) -> (RepairedContainer<'s>, Vec<String>) {
     let neighbour = RepairedContainer::add(sandbox, list, "first", 8080);
     (neighbour, rules(sandbox))
@@ -39,7 +35,7 @@ fn await_waiter(file: &File) {
 /// nobody, and stay for ever.
 #[test]
 fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
-    let (sandbox, mut list) = host(Backend::Legacy);
+    let (sandbox, mut list) = (Backend::Legacy.sandbox(), Backend::Legacy.list());
     list["plugins"][1]["macspoofchk"] = false.into();
     let (neighbour, alone) = neighbour(&sandbox, &list);
     let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
@@ -68,7 +64,7 @@ fn rules_of_a_container_that_is_deleted_meanwhile_are_removed_again() {
 /// cannot be removed, and the next DEL does not look for it: the interface is gone.
 #[test]
 fn an_emptied_chain_is_removed_with_the_restored_rules() {
-    let (sandbox, list) = host(Backend::Nft);
+    let (sandbox, list) = (Backend::Nft.sandbox(), Backend::Nft.list());
     let (neighbour, _) = neighbour(&sandbox, &list);
     let attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
     let posts = sandbox.sh("ip6tables -t nat -S POSTROUTING");
@@ -105,7 +101,7 @@ fn marks() -> Vec<PathBuf> {
 #[test]
 fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
     for backend in Backend::ALL {
-        let (sandbox, list) = host(backend);
+        let (sandbox, list) = (backend.sandbox(), backend.list());
         let (neighbour, alone) = neighbour(&sandbox, &list);
         let mut attached = RepairedContainer::add(&sandbox, &list, "second", 8081);
         for plugin in ["portmap", "firewall"] {
@@ -144,7 +140,7 @@ fn flush(sandbox: &Sandbox) {
 #[test]
 fn nothing_stays_of_what_is_deleted_while_repairs_run() {
     for backend in Backend::ALL {
-        let (sandbox, list) = host(backend);
+        let (sandbox, list) = (backend.sandbox(), backend.list());
         let (neighbour, alone) = neighbour(&sandbox, &list);
         let attached = |number: u16| RepairedContainer::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
         let guests: Vec<RepairedContainer<'_>> = (0..8).map(attached).collect();

@@ -53,19 +53,11 @@ mod tests {
 
     #[test]
     fn only_a_complete_mark_counts() {
-        assert_eq!(
-            version(&[b"\x7fELF\0cccc", MARK.as_bytes(), b"more"].concat()).as_deref(),
-            Some(env!("CARGO_PKG_VERSION"))
-        );
+        let own = [b"\x7fELF\0cccc", MARK.as_bytes(), b"more"].concat();
+        assert_eq!(version(&own).as_deref(), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(version(&[start(), b"\0", start(), b"0.9.1-rc1\0"].concat()).as_deref(), Some("0.9.1-rc1"));
-        for other in [
-            &b""[..],
-            b"\0",
-            start(),
-            b"\0cni-plugins-rs, the release 1.0",
-            b"\x7fELF\0cni",
-            &[start(), b"one\0"].concat(),
-        ] {
+        let (cut, word) = (b"\0cni-plugins-rs, the release 1.0", [start(), b"one\0"].concat());
+        for other in [&b""[..], b"\0", start(), cut, b"\x7fELF\0cni", &word] {
             assert_eq!(version(other), None, "{}", other.escape_ascii());
         }
     }

@@ -123,11 +123,7 @@ mod tests {
     use crate::cache::Cached;
 
     fn ranges_of(sets: Value) -> Vec<Range> {
-        let at = cni_core::names::Attachment {
-            network: NetworkName::parse("n1").expect("a network"),
-            container: cni_core::names::ContainerId::parse("c1").expect("a container"),
-            ifname: cni_core::names::IfName::parse("eth0").expect("an interface"),
-        };
+        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
         let keys = json!({"ipam": {"type": "host-local", "ranges": sets}});
         let cached = Cached::of_config(at, "bridge", keys);
         ranges(&cached.question(&cached.plugins[0], &HostLocal).expect("a request")).expect("valid")

@@ -141,20 +141,10 @@ fn of_left(left: &Leftover) -> Finding {
 mod tests {
     use super::*;
 
-    /// An attachment for tests that look only at its outcome.
-    fn attached(outcome: RepairOutcome) -> Attached {
-        let at = ["n1", "c1", "eth0"];
-        let at = cni_plugin::owner::parse(&mut at.into_iter()).expect("an attachment");
-        Attached {
-            cached: Cached::of_record(at, []),
-            file: crate::result_cache::CacheFile::of_test(),
-            life: Life::Alive,
-            outcome,
-        }
-    }
-
     fn said(life: Life, outcome: RepairOutcome) -> Vec<String> {
-        of_attached(&Attached { life, ..attached(outcome) }).iter().map(ToString::to_string).collect()
+        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let (cached, file) = (Cached::of_record(at, []), crate::result_cache::CacheFile::of_test());
+        of_attached(&Attached { cached, file, life, outcome }).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -56,28 +56,19 @@ impl OwnRules {
 #[cfg(test)]
 mod tests {
     use cni_core::cidr::Cidr;
-    use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
     use cni_interface::masquerade::rulesets;
     use cni_model::plan::Plan;
     use cni_netfilter::Backend;
 
     use super::*;
 
-    fn made(backend: Backend) -> OwnRules {
-        let at = Attachment {
-            network: NetworkName::parse("n1").expect("a network"),
-            container: ContainerId::parse("c1").expect("a container"),
-            ifname: IfName::parse("eth0").expect("an interface"),
-        };
-        let address: Cidr = "10.1.2.5/24".parse().expect("an address");
-        let mut plan = Plan::default();
-        rulesets(backend, &at, &[address]).into_iter().for_each(|rules| plan.owned(Step::ensure_rules(rules)));
-        OwnRules::of(&[MissingPart { missing: String::new(), plan }])
-    }
-
     #[test]
     fn rules_of_nf_tables_are_shown_and_what_all_share_is_not() {
-        let OwnRules { chains, rules } = made(Backend::Nftables);
+        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let address: Cidr = "10.1.2.5/24".parse().expect("an address");
+        let (mut plan, rules) = (Plan::default(), rulesets(Backend::Nftables, &at, &[address]));
+        rules.into_iter().for_each(|rules| plan.owned(Step::ensure_rules(rules)));
+        let OwnRules { chains, rules } = OwnRules::of(&[MissingPart { missing: String::new(), plan }]);
         let [rule] = &rules[..] else { panic!("{rules:?}") };
         assert!(rule.starts_with("nft inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 "), "{rule}");
         assert!(chains.is_empty(), "{chains:?}");

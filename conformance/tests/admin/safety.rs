@@ -151,8 +151,8 @@ fn is_adding() -> bool {
     names.any(|line| line.starts_with("/run/all/bridge"))
 }
 
-fn network(name: &str) -> Value {
-    let ipam = json!({"type": "host-local", "subnet": "10.77.0.0/24", "dataDir": format!("/run/leases-{name}")});
+fn network(name: &str, subnet: &str) -> Value {
+    let ipam = json!({"type": "host-local", "subnet": subnet, "dataDir": format!("/run/leases-{name}")});
     json!({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "bridge", "bridge": name, "ipam": ipam}]})
 }
 
@@ -160,7 +160,7 @@ fn network(name: &str) -> Value {
 #[test]
 fn an_address_that_another_has_as_well_decides_nothing() {
     let sandbox = host();
-    let (one, other) = (CniTool::new(&sandbox, &network("one")), CniTool::new(&sandbox, &network("other")));
+    let [one, other] = ["one", "other"].map(|name| CniTool::new(&sandbox, &network(name, "10.77.0.0/24")));
     let lost = sandbox.container("lost");
     one.add(&lost).expect_success();
     let inhabitant = process_in(&lost);
@@ -175,6 +175,26 @@ fn an_address_that_another_has_as_well_decides_nothing() {
     let removed = remove(&sandbox);
     assert!(removed.stdout().contains("one cnitool-") && removed.stdout().contains(": removed ("), "{removed}");
     other.check(&neighbour).expect_success();
+}
+
+/// H2: an interface in two caches is in one namespace. The lost one has lost its entry, and others have added it again after a killed ADD.
+#[test]
+fn an_address_that_another_has_in_two_caches_decides_nothing() {
+    let sandbox = host();
+    // No other test has it, so that the survey finds no other namespace with it.
+    let [one, other] = ["one", "other"].map(|name| CniTool::new(&sandbox, &network(name, "10.78.0.0/24")));
+    one.add(&sandbox.container("lost")).expect_success();
+    lose(&sandbox, "lost");
+    fs::remove_file(&cache()[0]).expect("remove the entry");
+    sandbox.sh("find /run/cni -path */attachments/* -type f -exec sed -i 3d {} + -exec touch -d @1700000000 {} +");
+    sandbox.container("lost").sh("ip addr add 10.78.0.2/24 dev lo");
+    one.add(&sandbox.container("known")).expect_success();
+    other.add(&sandbox.container("neighbour")).expect_success();
+    sandbox.sh("mkdir /var/lib/cni/multus");
+    sandbox.sh("cp -a /var/lib/cni/results /var/lib/cni/multus");
+    sandbox.sh("find /run/leases-one -type f -exec touch -d yesterday {} +");
+    let (said, unclear) = (remove(&sandbox), " eth0: unclear: a network namespace has 10.78.0.2, and may be its own (");
+    assert!(said.stdout().contains(unclear), "{said}");
 }
 
 /// H3: in another network namespace the containers look as if they had ended.

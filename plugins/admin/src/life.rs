@@ -4,7 +4,7 @@
 //! interface is looked for where the cache says that it is, and then on the whole machine. Only what is
 //! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -104,29 +104,32 @@ fn telling<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<IpAddr> {
     addresses.into_iter().filter(|address| !address.is_loopback()).copied().collect()
 }
 
-/// What attachments have that are known to live: how many of them have each link-layer address and each address.
+/// What attachments have that are known to live: the namespaces in which they have each link-layer address and each address. Several
+/// attachments may be one interface, since a runtime and multus have an entry of it each.
 #[derive(Debug, Default)]
 struct Living {
-    macs: BTreeMap<String, usize>,
-    addresses: BTreeMap<IpAddr, usize>,
+    macs: BTreeMap<String, BTreeSet<String>>,
+    addresses: BTreeMap<IpAddr, BTreeSet<String>>,
 }
 
 impl Living {
-    fn add(&mut self, signs: Signs) {
-        signs.macs.into_iter().for_each(|mac| *self.macs.entry(mac).or_default() += 1);
-        signs.addresses.into_iter().for_each(|address| *self.addresses.entry(address).or_default() += 1);
+    fn add(&mut self, signs: Signs, namespace: &str) {
+        for mac in signs.macs {
+            self.macs.entry(mac).or_default().insert(namespace.to_owned());
+        }
+        for address in signs.addresses {
+            self.addresses.entry(address).or_default().insert(namespace.to_owned());
+        }
     }
 
-    /// Whether a namespace has a link-layer address, and it is not that of an attachment that is known to live.
+    /// Whether a namespace has a link-layer address, and no attachment that is known to live has it there.
     fn has_unexplained_mac(&self, mac: &String, spaces: &[Space]) -> bool {
-        let count = spaces.iter().filter(|space| space.macs.contains(mac)).count();
-        count > self.macs.get(mac).copied().unwrap_or_default()
+        has_others(spaces.iter().filter(|space| space.macs.contains(mac)), self.macs.get(mac))
     }
 
     /// The same for an address.
     fn has_unexplained_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
-        let count = spaces.iter().filter(|space| space.addresses.contains(address)).count();
-        count > self.addresses.get(address).copied().unwrap_or_default()
+        has_others(spaces.iter().filter(|space| space.addresses.contains(address)), self.addresses.get(address))
     }
 
     /// Judges an attachment without a record by all that was seen on the machine.
@@ -149,6 +152,14 @@ impl Living {
             None => Life::Dead,
         }
     }
+}
+
+/// Whether there are other namespaces than those that are known. Any of these may be one that the kernel does not identify.
+fn has_others<'a>(spaces: impl Iterator<Item = &'a Space>, known: Option<&BTreeSet<String>>) -> bool {
+    let mut known = known.cloned().unwrap_or_default();
+    let mut is_known = |space: &&Space| space.identity.as_ref().is_some_and(|identity| known.remove(identity));
+    let others: Vec<&Space> = spaces.filter(|space| !is_known(space)).collect();
+    others.len() > known.len() || others.iter().any(|space| space.identity.is_some())
 }
 
 /// The survey of the machine, which is taken when it is first needed.
@@ -180,8 +191,10 @@ impl Judge {
     /// Judges all attachments of the cache.
     pub fn lives(&mut self, all: &[&Cached]) -> Vec<Life> {
         let at_once: Vec<Option<Life>> = all.iter().map(|cached| self.at_once(cached)).collect();
-        let alive = all.iter().zip(&at_once).filter(|(_, life)| **life == Some(Life::Alive));
-        alive.for_each(|(cached, _)| self.living.add(Signs::of(cached)));
+        for (cached, _) in all.iter().zip(&at_once).filter(|(_, life)| **life == Some(Life::Alive)) {
+            let namespace = self.namespace_of(cached);
+            self.living.add(Signs::of(cached), &namespace);
+        }
         let mut lives: Vec<Life> = all
             .iter()
             .zip(at_once)
@@ -324,6 +337,17 @@ impl Judge {
         }
     }
 
+    /// The namespace of an attachment that lives: its identity, or the container, where the kernel gives none.
+    fn namespace_of(&mut self, cached: &Cached) -> String {
+        let record = self.record(&cached.at).filter(|record| record.life(&mut self.host) == Life::Alive);
+        let identity = match record {
+            Some(record) => Some(record.namespace.identity),
+            None if self.is_at_path(cached) => self.host.namespaces().identity(Ns::Container).ok().flatten(),
+            None => None,
+        };
+        identity.unwrap_or_else(|| cached.at.container.to_string())
+    }
+
     fn is_at_path(&mut self, cached: &Cached) -> bool {
         let Some(path) = cached.netns.as_deref() else { return false };
         self.host.enter(path).is_ok() && has_interface(cached, &mut self.host).unwrap_or(true)
@@ -419,12 +443,13 @@ mod tests {
     }
 
     fn space(mac: &str, last: u8) -> Space {
-        Space { macs: BTreeSet::from([mac.to_owned()]), addresses: BTreeSet::from([address(last)]) }
+        Space { identity: None, macs: BTreeSet::from([mac.to_owned()]), addresses: BTreeSet::from([address(last)]) }
     }
 
-    fn judge(living: &[Signs], signs: &Signs, spaces: &[Space], gap: Option<&str>) -> Life {
+    /// `living` has signs with the namespaces in which they are.
+    fn judge(living: &[(&Signs, &str)], signs: &Signs, spaces: &[Space], gap: Option<&str>) -> Life {
         let mut known = Living::default();
-        living.iter().for_each(|signs| known.add(signs.clone()));
+        living.iter().for_each(|(signs, namespace)| known.add((*signs).clone(), namespace));
         let mut survey = Survey { spaces: spaces.to_vec(), ..Survey::default() };
         gap.into_iter().for_each(|gap| survey.gaps.add(gap));
         known.judge(signs, &survey)
@@ -451,13 +476,27 @@ mod tests {
     #[test]
     fn what_belongs_to_another_that_lives_is_no_sign() {
         let heir = signs(Some("02:00:00:00:00:09"), 3);
-        let own = space("02:00:00:00:00:09", 3);
-        assert_eq!(
-            judge(std::slice::from_ref(&heir), &signs(Some(MAC), 3), std::slice::from_ref(&own), None),
-            Life::Dead
-        );
-        let two = [own, space("02:00:00:00:00:0a", 3)];
-        assert!(matches!(judge(&[heir], &signs(Some(MAC), 3), &two, None), Life::Unknown(_)), "two have the address");
+        let spaces = |identities: &[Option<&str>]| -> Vec<Space> {
+            let named = |identity: &Option<&str>| identity.map(str::to_owned);
+            identities.iter().map(|one| Space { identity: named(one), ..space("02:00:00:00:00:09", 3) }).collect()
+        };
+        // A runtime and multus have an entry of the heir each. Some kernels, and some namespaces, have no identity.
+        for (living, identities, is_dead) in [
+            (&["a"][..], &[Some("a")][..], true),
+            (&["a"], &[None], true),
+            (&["a", "b"], &[Some("a"), None], true),
+            (&["a", "a"], &[Some("a"), Some("b")], false),
+            (&["a", "a"], &[None, None], false),
+            (&["a", "c"], &[Some("a"), Some("b")], false),
+            (&["a"], &[Some("a"), None], false),
+        ] {
+            let living: Vec<_> = living.iter().map(|namespace| (&heir, *namespace)).collect();
+            let life = judge(&living, &signs(Some(MAC), 3), &spaces(identities), None);
+            assert!(
+                if is_dead { life == Life::Dead } else { matches!(life, Life::Unknown(_)) },
+                "{identities:?}: {life:?}"
+            );
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Survey {
 /// What is in a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
+    /// What distinguishes it from all others, if the kernel says so.
+    pub identity: Option<String>,
     /// The link-layer addresses of its links, in lower case.
     pub macs: BTreeSet<String>,
     /// Its addresses.
@@ -30,6 +32,7 @@ impl Space {
     fn of(view: &NetnsView) -> Self {
         let macs = view.links.iter().filter_map(|link| link.mac.as_ref());
         Self {
+            identity: view.identity.clone(),
             macs: macs.map(|mac| mac.to_string().to_ascii_lowercase()).collect(),
             addresses: view.addresses.iter().map(|address| address.cidr.address()).collect(),
         }

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// Where most runtimes, and Nomad, look for them.
 const FOLDERS: [&str; 2] = ["/etc/cni/net.d", "/opt/cni/config"];
 
+/// More than a configuration file has.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// The lists, and the single configurations, of one folder or of the usual ones. A file that cannot be read is `doctor`'s to report.
 pub fn lists(folder: Option<&Path>) -> impl Iterator<Item = Value> {
     all_files(folder).into_iter().filter_map(|file| serde_json::from_str(&read(&file).ok()?).ok())
@@ -44,12 +47,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a file. A pipe would be waited for, and a device may never end.
+/// Reads a configuration file, of a network or of a runtime. A pipe would be waited for, and a device may never end.
 ///
 /// # Errors
-/// Also when it is not a regular file.
+/// Also when it is not a regular file, too large, or not text.
 pub fn read(file: &Path) -> io::Result<String> {
-    if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
+    let content = cni_files::read_at_most(MOST_BYTES, file).map_err(|error| error.source)?;
+    String::from_utf8(content).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -57,8 +61,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_not_read() {
-        let said = |path: &str| read(Path::new(path)).expect_err("refused").to_string();
-        assert_eq!(["/dev/zero", "/"].map(said), ["not a regular file"; 2]);
+    fn what_is_no_file_or_without_end_is_not_read() {
+        let large = tempfile::NamedTempFile::new().expect("a file");
+        large.as_file().set_len(MOST_BYTES + 1).expect("a sparse file");
+        let said = |path: &Path| read(path).map(|text| text.len()).expect_err("refused").to_string();
+        let why = ["it is not a regular file", "Is a directory (os error 21)", "it has more than 1048576 bytes"];
+        assert_eq!([Path::new("/dev/zero"), Path::new("/"), large.path()].map(said), why);
     }
 }

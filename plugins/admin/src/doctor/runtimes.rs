@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use cni_files::find_program;
 
+use crate::network_lists;
+
 /// What is known of a runtime.
 #[derive(Clone, Copy, Debug)]
 struct RuntimeSpec {
@@ -97,7 +99,7 @@ impl RuntimeSpec {
 
     fn observe(&self) -> Runtime {
         let reported = self.files().into_iter().find_map(|file| {
-            let folders = folders_in(&fs::read_to_string(&file).ok()?, self.keys)?;
+            let folders = folders_in(&network_lists::read(&file).ok()?, self.keys)?;
             Some((folders, file))
         });
         match reported {

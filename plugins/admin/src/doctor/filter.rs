@@ -30,8 +30,6 @@ struct FilterFacts {
     no_iptables: Option<String>,
     /// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
     missing_tables: Vec<(Family, Vec<&'static str>)>,
-    /// Whether the kernel has no table for address translation that an installed program could use.
-    is_tableless: bool,
     /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
     /// The programs whose chain FORWARD drops all packets before the jump of the plugin firewall.
@@ -45,15 +43,10 @@ struct FilterFacts {
 /// Looks at the packet filter.
 pub fn look() -> Vec<Finding> {
     let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
-    let mut tables = AutoIptables::new();
-    let missing_tables = missing_tables(&mut tables);
-    let has_nat = |family: &Family| tables.absence(*family, IptablesTable::Nat).is_none();
-    let is_tableless = !missing_tables.is_empty() && !Family::ALL.iter().any(has_nat);
     judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
-        missing_tables,
-        is_tableless,
+        missing_tables: missing_tables(&mut AutoIptables::new()),
         no_nftables: why_not("portmap", "nftables"),
         dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
@@ -132,12 +125,15 @@ fn judge(facts: &FilterFacts) -> Vec<Finding> {
 }
 
 fn judge_iptables(facts: &FilterFacts) -> Finding {
+    // Those of the program `iptables`, of which `no_iptables` speaks.
+    let is_tableless =
+        facts.missing_tables.iter().any(|(family, tables)| *family == Family::V4 && tables.contains(&"nat"));
     match (&facts.no_iptables, &facts.no_nftables) {
         (None, _) => {
             let version = facts.iptables.as_deref().unwrap_or("iptables");
             Finding::fine(TOPIC, format!("{version} can be used"))
         }
-        (Some(why), None) if facts.is_tableless => Finding::problem(
+        (Some(why), None) if is_tableless => Finding::problem(
             TOPIC,
             format!("iptables is installed, and the kernel has no tables for it: {why}"),
             "plugins use nf_tables unless a network names backend \"iptables\"; install the nf_tables flavour of iptables, or load \
@@ -172,31 +168,26 @@ mod tests {
     use super::super::finding::Severity;
     use super::*;
 
-    fn severities(facts: &FilterFacts) -> Vec<Severity> {
-        judge(facts).iter().map(|one| one.severity).collect()
-    }
-
     #[test]
     fn one_backend_is_enough() {
         use Severity::{Fine, Note, Problem};
         let lost = || Some("lost".to_owned());
-        assert_eq!(severities(&FilterFacts::default()), [Fine, Fine]);
-        assert_eq!(severities(&FilterFacts { no_iptables: lost(), ..FilterFacts::default() }), [Note, Fine]);
-        assert_eq!(severities(&FilterFacts { no_nftables: lost(), ..FilterFacts::default() }), [Fine, Note]);
-        for (families, is_tableless, no_iptables, severity) in [
-            (&Family::ALL[..], true, lost(), vec![Problem, Fine, Note, Note]),
-            (&[Family::V4], true, lost(), vec![Problem, Fine, Note]),
-            (&[Family::V4], false, lost(), vec![Note, Fine, Note]),
-            (&[Family::V6], false, None, vec![Fine, Fine, Note]),
+        for (families, table, no_iptables, no_nftables, severities) in [
+            (&[][..], "nat", None, None, vec![Fine, Fine]),
+            (&[], "nat", lost(), None, vec![Note, Fine]),
+            (&[], "nat", None, lost(), vec![Fine, Note]),
+            (&[], "nat", lost(), lost(), vec![Problem, Note]),
+            (&Family::ALL, "nat", lost(), None, vec![Problem, Fine, Note, Note]),
+            (&[Family::V4], "nat", lost(), None, vec![Problem, Fine, Note]),
+            (&[Family::V4], "filter", lost(), None, vec![Note, Fine, Note]),
+            // Only `ip6tables` is installed.
+            (&[Family::V6], "nat", lost(), None, vec![Note, Fine, Note]),
+            (&[Family::V6], "nat", None, None, vec![Fine, Fine, Note]),
         ] {
-            let missing_tables = families.iter().map(|family| (*family, vec!["nat"])).collect();
-            let facts = FilterFacts { no_iptables, missing_tables, is_tableless, ..FilterFacts::default() };
-            assert_eq!(severities(&facts), severity);
+            let missing_tables = families.iter().map(|family| (*family, vec![table])).collect();
+            let found = judge(&FilterFacts { no_iptables, no_nftables, missing_tables, ..FilterFacts::default() });
+            assert_eq!(found.iter().map(|one| one.severity).collect::<Vec<_>>(), severities, "{families:?} {table}");
         }
-        assert_eq!(
-            severities(&FilterFacts { no_iptables: lost(), no_nftables: lost(), ..FilterFacts::default() }),
-            [Problem, Note]
-        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cni_linux::output::one_line;
 use serde_json::{Value, json};
 
 /// How bad it is.
@@ -63,8 +64,8 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { topic, severity, says, cure } = self;
-        writeln!(f, "{:8} {topic}: {says}", severity.word())?;
-        cure.iter().try_for_each(|cure| writeln!(f, "{:8} -> {cure}", ""))
+        writeln!(f, "{:8} {topic}: {}", severity.word(), one_line(says))?;
+        cure.iter().try_for_each(|cure| writeln!(f, "{:8} -> {}", "", one_line(cure)))
     }
 }
 
@@ -75,6 +76,6 @@ mod tests {
     #[test]
     fn a_finding_is_a_line_and_its_cure_another() {
         assert_eq!(Finding::fine("kernel", "Linux").to_string(), "ok       kernel: Linux\n");
-        assert_eq!(Finding::problem("a", "b", "c").to_string(), "problem  a: b\n         -> c\n");
+        assert_eq!(Finding::problem("a", "b\nb", "c\nc").to_string(), "problem  a: b\\u000ab\n         -> c\\u000ac\n");
     }
 }

@@ -63,9 +63,11 @@ fn origin(file: &Path) -> Origin {
 /// What a plugin says about itself, such as `CNI bridge plugin v1.9.1+rs.0.1.0`. Asks it as Nomad does: without a command a
 /// plugin says which it is, and does nothing. A program that others than root could have put there is not run.
 pub fn about(file: &Path) -> String {
-    let is_changeable = |real: PathBuf| is_open(&real) || real.parent().is_some_and(is_open);
-    if file.canonicalize().is_ok_and(is_changeable) {
-        return "not run: others than root could change it".to_owned();
+    // A link is run by its own name, which may be that of the plugin alone.
+    match file.canonicalize() {
+        Ok(real) if ![Some(&*real), real.parent(), file.parent()].into_iter().flatten().any(is_open) => {}
+        Ok(_) => return "not run: others than root could change it".to_owned(),
+        Err(error) => return format!("it cannot be run: {error}"),
     }
     let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
     match process::run(file, &[], b"", &environment, PATIENCE) {

@@ -92,6 +92,10 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
             let caches = format!("caches: /var/lib/cni/results, {path}/results\n");
             assert_says(&tool(&sandbox, &["list"]), 0, &[&caches, "unknown: not one of these plugins: multus"]);
             assert_says(&tool(&sandbox, &["gc"]), 0, &["nothing is left over\n", &caches]);
+            fs::create_dir_all("/run/results").expect("create a folder that is in no cniDir");
+            let list =
+                Invocation::new(&sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(&["list"]);
+            assert_says(&list.launched_by(&["/bin/sh", "-c", "cd /run; exec \"$@\"", "sh"]).run(), 0, &[&caches]);
 
             sandbox.sh("nft flush ruleset");
             let (found, code) = document(&sandbox, &["list"]);
@@ -100,8 +104,8 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
                 format!("cni_attachments{{network=\"{network}\",life=\"alive\",rules=\"{rules}\"}} 1\n")
             };
             let in_cache = |path: &str| format!("cni_cache_attachments{{directory=\"{path}\"}} 1\n");
-            let caches_read = ["/var/lib/cni", path].map(in_cache);
-            let counted = [state("nomad", "missing"), state("multus-cni", "unknown"), caches_read.concat()];
+            let [own, other] = ["/var/lib/cni", path].map(in_cache);
+            let counted = [state("nomad", "missing"), state("multus-cni", "unknown"), own, other];
             assert_says(&tool(&sandbox, &["metrics"]), 0, &counted.each_ref().map(String::as_str));
             assert_says(
                 &tool(&sandbox, &["doctor", "first"]),
@@ -116,20 +120,57 @@ fn every_cache_is_read_and_plugins_of_others_are_unknown() {
             lose(&sandbox, "first");
             // Whether multus' own entry is dead cannot be told where processes cannot be seen.
             let removed = tool(&sandbox, &["gc", "--remove"]);
-            assert!(
-                removed.stdout().starts_with("nomad ") && removed.stdout().contains(" eth0: removed ("),
-                "{removed}"
-            );
+            let said = removed.stdout();
+            assert!(said.starts_with("nomad ") && said.contains(" eth0: removed ("), "{removed}");
             assert_eq!(fs::read_dir(Path::new(path).join("results")).expect("the cache").count(), 0);
             fs::remove_dir_all("/var/lib/cni/results").expect("remove the cache");
+            let of_host = tool(&sandbox, &["doctor"]);
+            assert!(of_host.stdout().contains(&format!("ok       caches: {path}/results\n")), "{of_host}");
+            assert_eq!(document(&sandbox, &["list"]).0["caches"], json!([path]));
+            assert!(!tool(&sandbox, &["metrics"]).stdout().contains("directory=\"/var/lib/cni\""), "it is missing");
             fs::write("/var/lib/cni/results", "no folder").expect("write");
-            let unread = tool(&sandbox, &["doctor"]);
-            assert!(
-                unread.stdout().contains("note     caches: a cache cannot be read: /var/lib/cni/results: "),
-                "{unread}"
-            );
+            let (unread, note) =
+                (tool(&sandbox, &["doctor"]), "note     caches: not everything is known: /var/lib/cni/results: ");
+            assert!(unread.stdout().contains(note), "{unread}");
         },
     );
+}
+
+/// Some folders and files are not as runtimes make them. None of them keeps a verb from the rest.
+#[test]
+fn what_cannot_be_read_is_named_by_every_verb_and_the_rest_is_read() {
+    let sandbox = host();
+    configure(&sandbox, &json!({"type": "multus", "cniDir": "/var/lib/cni/again/../again"}));
+    PublishedContainer::add(&sandbox, "first", 8080);
+    let odd = "cd /var/lib/cni; touch file; ln -s . again; mkdir loop; ln -s results loop/results; echo '{' >results/torn; \
+               mkdir -p \"$(printf '\\376/results')\" \"$(printf '\\377/results')\"; truncate -s 64G /opt/cni/config/large.conf";
+    sandbox.exec(&["sh", "-c", odd]).expect_success();
+    let problems = ["/var/lib/cni/loop/results: Too many levels", "/var/lib/cni/results/torn: "];
+    let label = "cni_cache_attachments{directory=\"/var/lib/cni/\u{fffd}\"} 0\n";
+    for (line, code, words) in [
+        ("list", 1, "172.26.64.2"),
+        ("list --json", 1, "\"addresses\": [\n        \"172.26.64.2\""),
+        ("gc", 1, "nothing is left over\n"),
+        ("gc --json", 1, "\"leftOver\": []"),
+        ("repair", 1, " eth0: nothing missing\n"),
+        ("metrics", 1, "cni_attachments{network=\"nomad\",life=\"alive\",rules=\"whole\"} 1\n"),
+        ("metrics", 1, label),
+        ("doctor cnitool-", 1, "172.26.64.2"),
+        ("trace 8081 --seconds 1", FOUND, ""),
+        ("doctor", FOUND, "large.conf cannot be read: it has more than 1048576 bytes\n"),
+    ] {
+        let done = tool(&sandbox, &line.split(' ').collect::<Vec<_>>());
+        assert_says(&done, code, &[words]);
+        let said = format!("{}{}", done.stdout(), done.stderr());
+        problems.iter().for_each(|problem| assert!(said.contains(problem), "{line}: no {problem}: {done}"));
+        assert!(!said.contains("/cni/again") && !said.contains("/cni/file"), "{line}: {done}");
+        assert!(!said.contains("forwarding, connection tracking and neighbours are as needed"), "{line}: {done}");
+        assert_eq!(said.matches(label).count(), usize::from(line == "metrics"), "{done}");
+    }
+    // Nobody writes into the pipe.
+    let pipe = "mount -t tmpfs tmpfs /etc; mkdir /etc/nomad.d; mkfifo /etc/nomad.d/z.hcl";
+    sandbox.exec(&["sh", "-c", pipe]).expect_success();
+    assert!(tool(&sandbox, &["doctor"]).stdout().contains("plugin folders: Nomad: "));
 }
 
 /// libcni writes its files in place, so half of one may be there when it is read. Here the pause before the second look is longer.
@@ -204,11 +245,8 @@ fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
                 assert_says(&done, 0, &[" eth0: removed ("]);
                 break;
             }
-            assert_says(
-                &done,
-                FOUND,
-                &[" eth0: unclear: its rules are removed, but ", "leases and state files may stay"],
-            );
+            let words = [" eth0: unclear: its rules are removed, but ", "leases and state files may stay"];
+            assert_says(&done, FOUND, &words);
         }
         assert_eq!(leftovers(&sandbox, leases), [!is_known, !is_known && has_state, false], "{folder}");
         if !is_known {
@@ -220,16 +258,21 @@ fn gc_removes_all_that_it_can_find_and_keeps_the_record_of_what_it_cannot() {
     }
 }
 
-/// Another runtime's cache is named, and does not have the container.
+/// Another runtime's cache is named, and does not have the container, whose entry can be read or not.
 #[test]
 fn gc_of_one_cache_leaves_what_is_in_another() {
     let sandbox = host();
     CniTool::new(&sandbox, &list(OWN_LEASES)).add(&sandbox.container("goes")).expect_success();
     lose(&sandbox, "goes");
     fs::create_dir_all(format!("{ELSEWHERE}/results")).expect("create a folder");
-    let before = state(&sandbox);
-    let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
-    assert_eq!((named.stdout(), state(&sandbox)), ("nothing is left over\n", before));
+    let (file, whole) = (&cache()[0], fs::read(&cache()[0]).expect("read the entry"));
+    for (content, code) in [(&b"{"[..], 1), (&whole, 0)] {
+        fs::write(file, content).expect("write the entry");
+        let before = state(&sandbox);
+        let named = tool(&sandbox, &["gc", "--remove", "--cache-dir", ELSEWHERE]);
+        assert_eq!((named.stdout(), named.code()), ("nothing is left over\n", Some(code)), "{named}");
+        assert_eq!(state(&sandbox), before);
+    }
     assert_says(&tool(&sandbox, &["gc", "--remove"]), 0, &[" eth0: removed ("]);
     assert_eq!(leftovers(&sandbox, OWN_LEASES), [false; 3]);
 }

@@ -11,7 +11,7 @@ use cni_conformance::Sandbox;
 use cni_conformance::child::{Limit, run};
 use serde_json::json;
 
-use crate::admin::{PublishedContainer, change_entry, document, host, tool};
+use crate::admin::{PublishedContainer, cache, change_entry, document, host, tool};
 
 /// Requires that Prometheus takes a text and finds nothing to better. `scripts/test.sh` unpacks its checker into `target`.
 #[track_caller]
@@ -40,9 +40,11 @@ fn an_empty_host_has_metrics_that_are_accepted() {
 fn words_of_users_break_no_line_and_do_not_reach_the_terminal() {
     let sandbox = host();
     let _attached = PublishedContainer::add(&sandbox, "first", 8080);
-    let ports =
-        json!([{"hostPort": 1, "containerPort": 1, "protocol": "\"} 7\n\u{9b}", "hostIP": "\u{1b}]0;x\u{7}\n"}]);
+    let ports = json!([{"hostPort": 1, "containerPort": 1, "protocol": "\"} 7\n\u{9b}", "hostIP": "\u{1b}]0;x\u{7}\n"},
+        {"hostPort": 2, "containerPort": 1, "protocol": "contested\ncni-plugins", "hostIP": ""}]);
     change_entry(|entry| entry["capabilityArgs"]["portMappings"] = ports.clone());
+    let entry = fs::read_to_string(&cache()[0]).expect("read the entry");
+    fs::write("/var/lib/cni/results/second", entry.replace("cnitool-", "second-")).expect("write an entry");
     fs::write("/var/lib/cni/results/\u{1b}[2J\nc1", "{").expect("write a file");
     for words in
         [&["list"][..], &["list", "--json"], &["gc"], &["repair", "--dry-run"], &["metrics"], &["doctor", "cnitool-"]]
@@ -55,11 +57,12 @@ fn words_of_users_break_no_line_and_do_not_reach_the_terminal() {
         if words == ["metrics"] {
             assert_accepted(said.stdout());
             assert!(said.code() == Some(1) && said.stderr().contains("results/\\u001b[2J"), "{said}");
-            assert!(said.stdout().contains("\ncni_host_ports{network=\"nomad\",protocol=\"other\"} 1\n"), "{said}");
+            assert!(said.stdout().contains("\ncni_host_ports{network=\"nomad\",protocol=\"other\"} 4\n"), "{said}");
         }
     }
     let (found, _) = document(&sandbox, &["list"]);
     assert_eq!(found["attachments"][0]["ports"], ports, "programs get what is there: {found:#}");
     let table = tool(&sandbox, &["list"]);
     assert!(table.stdout().contains("\\u001b]0;x\\u0007\\u000a:1->1/"), "{table}");
+    assert!(table.stdout().contains("\nhost port 2/contested\\u000acni-plugins: container "), "{table}");
 }

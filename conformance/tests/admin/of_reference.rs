@@ -224,9 +224,14 @@ fn gc_leaves_the_rules_of_one_whose_bridge_is_ours_and_whose_firewall_is_the_ref
     let stays = PublishedContainer::add_by(&folder, &sandbox, "stays", 8082);
     let before = rules(&sandbox);
     assert_eq!(before.len(), 2);
-    let said = tool(&sandbox, &["gc", "--remove"]);
-    assert_eq!((rules(&sandbox), said.code()), (before, Some(FOUND)), "{said}");
-    assert!(said.stdout().contains(&format!(" eth0: unclear: {ADDRESS} belongs to container ")), "{said}");
+    let (file, entry) = (&cache()[0], fs::read(&cache()[0]).expect("read the entry"));
+    let successor = format!("{ADDRESS} belongs to container ");
+    for (content, code, reason) in [(&b"{"[..], 1, "not everything can be read, "), (&entry, FOUND, &successor)] {
+        fs::write(file, content).expect("write the entry");
+        let said = tool(&sandbox, &["gc", "--remove"]);
+        assert_eq!((&rules(&sandbox), said.code()), (&before, Some(code)), "{said}");
+        assert!(said.stdout().contains(&format!(" eth0: unclear: {reason}")), "{said}");
+    }
     stays.tool.del(&stays.container).expect_success();
     tool(&sandbox, &["gc", "--remove"]).expect_success();
     assert_eq!((rules(&sandbox), records()), (Vec::new(), Vec::new()));

@@ -3,6 +3,8 @@
 //! Each topic has a file: it reads what it needs, and a function without effects judges it. Whatever a plugin can say of
 //! itself by STATUS is asked of the plugin.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,26 +66,16 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
 
 fn look_at_host(options: &DoctorOptions) -> ExitCode {
     let runtimes = runtimes::found();
-    let (found, caches) = match Inventory::observe(&Scope::default(), Depth::Lives) {
-        Ok(found) => {
-            let caches = caches(&found.caches);
-            (found, caches)
-        }
-        Err(error) => {
-            let cure = "list, gc and repair need it: make it a folder that root can read";
-            let unread = Finding::note("caches", format!("a cache cannot be read: {error}"), cure);
-            (Inventory::default(), Some(unread))
-        }
-    };
+    let found = Inventory::observe(&Scope::default(), Depth::Lives);
     let findings: Vec<Finding> = [
         permissions::look(),
         kernel::look(),
         filter::look(),
-        parameters::look(),
+        parameters::look(&found),
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
         flannel::look(options.config_dir.as_deref()),
-        caches.into_iter().collect(),
+        caches(&found),
         ports::look(&found),
         lo::findings(found.attached.iter()),
     ]
@@ -97,11 +89,18 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
     }
 }
 
-/// Names the caches that were read. That of libcni may be missing.
-fn caches(directories: &[PathBuf]) -> Option<Finding> {
-    let existing = directories.iter().filter(|directory| result_cache::results(directory).is_dir());
-    let existing: Vec<PathBuf> = existing.cloned().collect();
-    (!existing.is_empty()).then(|| Finding::fine("caches", result_cache::names(&existing)))
+/// Names the caches that were read, and what of them, of leases and of records could not be read.
+fn caches(found: &Inventory) -> Vec<Finding> {
+    let read = (!found.caches.is_empty()).then(|| Finding::fine("caches", result_cache::names(&found.caches)));
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let cure = if is_root {
+        "list, gc, metrics and repair need it: make it readable, or remove it if no container needs it"
+    } else {
+        "run doctor as root"
+    };
+    let unread =
+        found.unknown.iter().map(|one| Finding::note("caches", format!("not everything is known: {one}"), cure));
+    read.into_iter().chain(unread).collect()
 }
 
 /// The findings, and how many of them are problems.

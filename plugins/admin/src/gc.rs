@@ -15,15 +15,17 @@ use serde_json::{Value, json};
 use crate::calls::PluginFolders;
 use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Source};
-use crate::output::{FOUND, print, report};
+use crate::output::{FOUND, failed, paths, print, report};
 use crate::refusal::{refusal, refusal_inside};
 use crate::result_cache;
 use crate::scope::Scope;
-use cni_linux::output::{complain, one_line};
+use cni_linux::output::one_line;
 
 mod removal;
 
 use removal::{GcCandidate, RemovalOutcome, Remover};
+
+const VERB: &str = "cni-plugins gc";
 
 /// The options of `gc`.
 #[derive(Args, Debug)]
@@ -44,41 +46,33 @@ pub struct GcOptions {
 /// Finds what is left over, and removes it when told to.
 pub fn run(options: &GcOptions) -> ExitCode {
     if let Some(sentence) = refusal() {
-        return refused(&sentence);
+        return failed(VERB, &sentence);
     }
-    let mut found = match Inventory::observe(&options.scope, Depth::Lives) {
-        Ok(found) => found,
-        Err(error) => return refused(&format!("failed to read the cache: {error}")),
-    };
+    let mut found = Inventory::observe(&options.scope, Depth::Lives);
     if let Some(sentence) = refusal_inside(found.attached.iter().map(|one| &one.cached)) {
-        return refused(&sentence);
+        return failed(VERB, &sentence);
     }
     let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {
         let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
             Ok(folders) => folders,
-            Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
+            Err(error) => return failed(VERB, &format!("failed to find the folder of plugins: {error}")),
         };
         match Remover::new(folders, &caches) {
             Ok(mut remover) => remover.remove_all(&candidates),
-            Err(error) => return refused(&error_line(&error)),
+            Err(error) => return failed(VERB, &error_line(&error)),
         }
     } else {
         candidates.iter().map(RemovalOutcome::of_found).collect()
     };
-    report("cni-plugins gc", &problems);
+    report(VERB, &problems);
     let text = if options.json {
         json_text(&candidates, &outcomes, &caches)
     } else {
         lines(&candidates, &outcomes) + &result_cache::line(&caches)
     };
     status(&outcomes, !problems.is_empty(), print(&text))
-}
-
-fn refused(problem: &str) -> ExitCode {
-    complain(&format!("cni-plugins gc: {problem}\n"));
-    ExitCode::FAILURE
 }
 
 fn status(outcomes: &[RemovalOutcome], is_incomplete: bool, printed: ExitCode) -> ExitCode {
@@ -148,7 +142,7 @@ fn said(outcome: &RemovalOutcome) -> String {
 
 fn json_text(candidates: &[GcCandidate], outcomes: &[RemovalOutcome], caches: &[PathBuf]) -> String {
     let entries: Vec<_> = candidates.iter().zip(outcomes).map(|(one, outcome)| entry(one, outcome)).collect();
-    format!("{:#}\n", json!({ "leftOver": entries, "caches": caches }))
+    format!("{:#}\n", json!({ "leftOver": entries, "caches": paths(caches) }))
 }
 
 fn entry(one: &GcCandidate, outcome: &RemovalOutcome) -> Value {

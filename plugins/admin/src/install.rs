@@ -5,10 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::output::print;
+use crate::output::{failed, print};
 use clap::{Args, ValueHint};
 use cni_builtin::PLUGINS;
-use cni_linux::output::complain;
 
 mod folder;
 mod mark;
@@ -79,10 +78,7 @@ fn uninstall_from(path: &Path, is_dry: bool) -> Result<String, FolderError> {
 fn finish(verb: &str, done: Result<String, FolderError>) -> ExitCode {
     match done {
         Ok(report) => print(&report),
-        Err(error) => {
-            complain(&format!("cni-plugins {verb}: {error}\n"));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&format!("cni-plugins {verb}"), &error.to_string()),
     }
 }
 

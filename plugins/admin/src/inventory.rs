@@ -4,12 +4,11 @@
 //! for all of them whether the container is alive.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::result_cache::{self, CacheFile};
+use crate::result_cache::{self, CacheFile, Caches};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_flannel::Flannel;
@@ -46,6 +45,9 @@ const FLANNEL: &str = "/var/lib/cni/flannel";
 const MAY_STAY: &str = "its rules are removed, but the configuration of its network is in no cache, so leases and state files may stay; \
                         --cache-dir names the runtime's cache";
 
+/// What is said where a cache may have what the others do not have.
+const NOT_LOOKED_FOR: &str = "containers that are in no cache are not looked for, since a cache cannot be read";
+
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
@@ -70,7 +72,9 @@ pub struct Inventory {
     pub unknown: Vec<String>,
     /// The directories of the caches that were read.
     pub caches: Vec<PathBuf>,
-    /// The attachments of caches that were not to be read.
+    /// The directories in which there may be a cache.
+    directories: Vec<PathBuf>,
+    /// The attachments of caches that are not looked at.
     elsewhere: Vec<Cached>,
 }
 
@@ -113,30 +117,18 @@ pub enum Source {
 }
 
 impl Inventory {
-    /// Looks at the host, and changes nothing.
-    ///
-    /// # Errors
-    /// When the cache cannot be listed.
-    pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
-        let caches = result_cache::directories(scope.cache_dir.as_deref());
-        let files = result_cache::list(&caches)?;
-        Ok(Self::of(caches, files, scope, depth))
-    }
-
-    fn of(caches: Vec<PathBuf>, files: Vec<CacheFile>, scope: &Scope, depth: Depth) -> Self {
-        let (mut found, mut read, mut reader) =
-            (Self { caches, ..Self::default() }, Vec::new(), CacheReader::default());
-        for mut file in files {
-            match repair::read(&mut file, &mut reader) {
-                Ok(Some(cached)) if scope.has(&cached.at) => read.push((cached, file)),
-                Ok(_) => {}
-                Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
-            }
-        }
+    /// Looks at the host, and changes nothing. What cannot be read is in `unknown`, and the rest is read all the same.
+    pub fn observe(scope: &Scope, depth: Depth) -> Self {
+        let Caches { directories, read: caches, files, unknown, seen } = Caches::observe(scope.cache_dir.as_deref());
+        let (mut lacks_caches, mut reader) = (!unknown.is_empty(), CacheReader::default());
+        let mut found = Self { caches, directories, unknown, ..Self::default() };
+        let mut read = found.read(files, &mut reader);
+        read.retain(|(cached, _)| scope.has(&cached.at));
         if scope.cache_dir.is_some() {
-            let files = result_cache::list(&result_cache::directories(None)).unwrap_or_default();
-            let cached = |mut file| repair::read(&mut file, &mut reader).ok().flatten();
-            found.elsewhere = files.into_iter().filter_map(cached).collect();
+            let (others, known) = (Caches::of_host(seen), found.unknown.len());
+            found.unknown.extend(others.unknown);
+            found.elsewhere = found.read(others.files, &mut reader).into_iter().map(|(cached, _)| cached).collect();
+            lacks_caches |= found.unknown.len() > known;
         }
         let judged = Judge::new(&found.caches).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
@@ -146,6 +138,10 @@ impl Inventory {
                 judge.owners_of_port(port, is_dead)
             });
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
+            if lacks_caches {
+                found.unknown.push(NOT_LOOKED_FOR.to_owned());
+                return Ok(());
+            }
             found.look_for_others(scope, &mut judge)
         });
         if let Err(error) = judged {
@@ -156,6 +152,18 @@ impl Inventory {
             found.attached.iter_mut().for_each(|one| one.examine(&tools));
         }
         found
+    }
+
+    /// Reads files of caches. Describes in `unknown` those that cannot be read.
+    fn read(&mut self, files: Vec<CacheFile>, reader: &mut CacheReader) -> Vec<(Cached, CacheFile)> {
+        let mut read = Vec::new();
+        for mut file in files {
+            match repair::read(&mut file, reader) {
+                Ok(cached) => read.extend(cached.map(|cached| (cached, file))),
+                Err(error) => self.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
+            }
+        }
+        read
     }
 
     /// Whether nothing is missing, left over, or unclear. What is in `unknown` does not count.
@@ -204,6 +212,9 @@ impl Inventory {
     /// Names the container that has an address of a dead one by now, if our bridge has made its interface, and another project's firewall
     /// its rules. That firewall has also removed the rules of the dead one, but not our records. Rules of both look the same.
     fn find_successor(&self, owner: &RecordedOwner, judge: &mut Judge) -> Option<String> {
+        if !self.unknown.is_empty() {
+            return Some("not everything can be read, and the rules may belong to another container".to_owned());
+        }
         let has_firewall = |one: &&Attached| one.cached.plugins.iter().any(|config| config.kind == "firewall");
         self.attached.iter().filter(|one| one.life != Life::Dead).filter(has_firewall).find_map(|one| {
             let address = one.cached.addresses.iter().find(|address| owner.addresses.contains(address))?;
@@ -216,7 +227,7 @@ impl Inventory {
     }
 
     fn push_left(&mut self, cached: Cached, source: Source, life: Life, may_stay: Option<&'static str>) {
-        let files = self.caches.iter().map(|directory| result_cache::file(directory, &cached.at)).collect();
+        let files = self.directories.iter().map(|directory| result_cache::file(directory, &cached.at)).collect();
         self.left.push(Leftover { cached, source, files, life, may_stay });
     }
 

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::cache::{Cached, PublishedPort};
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Leftover, Source};
-use crate::output::{FOUND, print, report};
+use crate::output::{FOUND, failed, paths, print, report};
 use crate::refusal::refusal;
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::result_cache;
 use crate::scope::Scope;
 use crate::table::Table;
-use cni_linux::output::complain;
+use cni_linux::output::one_line;
 
 /// How many characters of a container's name are shown.
 const SHORT: usize = 12;
@@ -40,17 +40,10 @@ pub struct ListOptions {
 
 /// Prints what there is.
 pub fn run(options: &ListOptions) -> ExitCode {
-    let failed = |problem: &str| {
-        complain(&format!("cni-plugins list: {problem}\n"));
-        ExitCode::FAILURE
-    };
     if let Some(sentence) = refusal() {
-        return failed(&sentence);
+        return failed("cni-plugins list", &sentence);
     }
-    let found = match Inventory::observe(&options.scope, Depth::Rules) {
-        Ok(found) => found,
-        Err(error) => return failed(&format!("failed to read the cache: {error}")),
-    };
+    let found = Inventory::observe(&options.scope, Depth::Rules);
     let text = if options.json { json_text(&found) } else { text(&found, options) };
     status(&found, print(&text))
 }
@@ -80,7 +73,7 @@ fn text(found: &Inventory, options: &ListOptions) -> String {
         rows.iter().for_each(|row| table.row(row.narrow(options.full)));
         table.text()
     };
-    let contested = contested::find(found).into_iter().map(|port| format!("{port}\n"));
+    let contested = contested::find(found).into_iter().map(|port| one_line(&port.to_string()) + "\n");
     table + &contested.collect::<String>() + &caches
 }
 
@@ -212,7 +205,7 @@ fn json_text(found: &Inventory) -> String {
         "leftOver": found.left.iter().map(left).collect::<Vec<_>>(),
         "contestedPorts": contested::find(found).iter().map(ContestedPort::json).collect::<Vec<_>>(),
         "problems": found.unknown,
-        "caches": found.caches,
+        "caches": paths(&found.caches),
     });
     format!("{document:#}\n")
 }
@@ -240,7 +233,7 @@ fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
         "state": state,
         "missing": missing,
         "reason": reason,
-        "cache": file.path,
+        "cache": file.path.display().to_string(),
     })
 }
 

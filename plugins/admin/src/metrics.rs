@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use clap::{Args, ValueHint};
 use cni_core::error::Failure as _;
 use cni_files::FileError;
-use cni_linux::output::complain;
 
 mod addresses;
 mod attachments;
@@ -18,10 +17,12 @@ mod text;
 
 use crate::inventory::{Depth, Inventory};
 use crate::last_repair::LastRepair;
-use crate::output::{print, report};
+use crate::output::{failed, print, report};
 use crate::refusal::refusal;
 use crate::scope::Scope;
 use text::{Metric, Sample};
+
+const VERB: &str = "cni-plugins metrics";
 
 /// The options of `metrics`.
 #[derive(Args, Debug)]
@@ -36,14 +37,11 @@ pub struct MetricsOptions {
 /// Counts what there is, and prints or writes it.
 pub fn run(options: &MetricsOptions) -> ExitCode {
     if let Some(sentence) = refusal() {
-        return failed(&sentence);
+        return failed(VERB, &sentence);
     }
-    let found = match Inventory::observe(&options.scope, Depth::Rules) {
-        Ok(found) => found,
-        Err(error) => return failed(&format!("failed to read the cache: {error}")),
-    };
+    let found = Inventory::observe(&options.scope, Depth::Rules);
     let (metrics, problems) = collect(&found, LastRepair::read());
-    report("cni-plugins metrics", &problems);
+    report(VERB, &problems);
     match deliver(&text::document(&metrics), options.output.as_deref()) {
         ExitCode::SUCCESS if !problems.is_empty() => ExitCode::FAILURE,
         other => other,
@@ -53,13 +51,8 @@ pub fn run(options: &MetricsOptions) -> ExitCode {
 fn deliver(text: &str, output: Option<&Path>) -> ExitCode {
     match output.map_or_else(|| Ok(print(text)), |path| file::replace(path, text).map(|()| ExitCode::SUCCESS)) {
         Ok(status) => status,
-        Err(error) => failed(&described(&error)),
+        Err(error) => failed(VERB, &described(&error)),
     }
-}
-
-fn failed(problem: &str) -> ExitCode {
-    complain(&format!("cni-plugins metrics: {problem}\n"));
-    ExitCode::FAILURE
 }
 
 fn described(error: &FileError) -> String {

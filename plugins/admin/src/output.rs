@@ -1,5 +1,6 @@
 //! What the verbs print, and how they end.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cni_linux::output::{complain, one_line, write};
@@ -10,6 +11,17 @@ pub const FOUND: u8 = 3;
 /// Prints problems of a verb on standard error, each in one line: they name files, whose names may contain anything.
 pub fn report<T: AsRef<str>>(verb: &str, problems: impl IntoIterator<Item = T>) {
     problems.into_iter().for_each(|problem| complain(&format!("{verb}: {}\n", one_line(problem.as_ref()))));
+}
+
+/// Prints why a verb has failed; returns the exit status.
+pub fn failed(verb: &str, problem: &str) -> ExitCode {
+    report(verb, [problem]);
+    ExitCode::FAILURE
+}
+
+/// The paths in a document, which need not be text.
+pub fn paths(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
 }
 
 /// Prints the answer to a request; returns the exit status.

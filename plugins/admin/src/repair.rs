@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use crate::result_cache::{self, CacheFile};
+use crate::result_cache::{self, CacheFile, Caches};
 use clap::Args;
 use cni_core::error::{Error, Failure as _};
 use cni_core::names::Attachment;
@@ -35,12 +35,15 @@ use crate::dry_run::DryRun;
 use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request};
+use crate::output::{self, failed};
 use crate::refusal::{refusal, refusal_inside};
 use crate::scope::Scope;
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 pub use outcome::{NamedPart, RepairOutcome};
 use together::repair_together;
+
+const VERB: &str = "cni-plugins repair";
 
 /// How long libcni may take to write a file, which is incomplete meanwhile.
 const WRITING: Duration = Duration::from_millis(50);
@@ -66,19 +69,17 @@ pub struct RepairOptions {
 /// Repairs what the command line asks for, and prints a line for each attachment.
 pub fn run(options: &RepairOptions) -> ExitCode {
     if let Some(sentence) = refusal() {
-        return refused(&sentence);
+        return failed(VERB, &sentence);
     }
-    let caches = result_cache::directories(options.scope.cache_dir.as_deref());
-    let mut files = match result_cache::list(&caches) {
-        Ok(files) => files,
-        Err(error) => return refused(&error.to_string()),
-    };
+    let Caches { directories, read: caches, mut files, unknown, seen: _ } =
+        Caches::observe(options.scope.cache_dir.as_deref());
+    output::report(VERB, &unknown);
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Apply };
     let tools = Tools::new(mode);
-    let (mut report, mut judge) = (Report::default(), None);
+    let (mut report, mut judge) = (Report { failures: unknown.len(), ..Report::default() }, None);
     let meant = meant(&mut files, options, &mut report);
     if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
-        return refused(&sentence);
+        return failed(VERB, &sentence);
     }
     for start in (0..meant.len()).step_by(together::MOST) {
         let part = start..meant.len().min(start + together::MOST);
@@ -86,9 +87,10 @@ pub fn run(options: &RepairOptions) -> ExitCode {
             report.attachment(&cached.at, &judged(cached, outcome, &caches, &mut judge));
         }
     }
-    if report.attachments == 0 {
+    if report.attachments == 0 && unknown.is_empty() {
         let network = options.scope.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
-        report.line(&format!("no attachment{network} in {}", result_cache::names(&caches)));
+        let names = result_cache::names(if caches.is_empty() { &directories[..1] } else { &caches });
+        report.line(&format!("no attachment{network} in {names}"));
     }
     result_cache::line(&caches).lines().for_each(|line| report.line(line));
     if !options.dry_run && options.scope.network.is_none() {
@@ -184,16 +186,11 @@ impl Report {
 
     fn end(self) -> ExitCode {
         match self.unwritten {
-            Some(error) => refused(&format!("failed to write to standard output: {error}")),
+            Some(error) => failed(VERB, &format!("failed to write to standard output: {error}")),
             None if self.failures > 0 => ExitCode::FAILURE,
             None => ExitCode::SUCCESS,
         }
     }
-}
-
-fn refused(problem: &str) -> ExitCode {
-    complain(&format!("cni-plugins repair: {problem}\n"));
-    ExitCode::FAILURE
 }
 
 /// Reads a file of the cache; `None` if it has disappeared.

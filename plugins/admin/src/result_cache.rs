@@ -2,6 +2,7 @@
 //!
 //! Their content is parsed elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -12,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use cni_core::names::Attachment;
 use cni_files::read_if_present;
+use cni_linux::output::one_line;
 
 use crate::network_lists;
 
@@ -144,7 +146,7 @@ fn content(path: &Path, state: &FileState) -> io::Result<Vec<u8>> {
 
 /// The folders of several caches, for people.
 pub fn names(directories: &[PathBuf]) -> String {
-    directories.iter().map(|one| results(one).display().to_string()).collect::<Vec<_>>().join(", ")
+    directories.iter().map(|one| one_line(&results(one).display().to_string())).collect::<Vec<_>>().join(", ")
 }
 
 /// A line that names the caches, if there are several.
@@ -162,47 +164,87 @@ pub fn file(directory: &Path, at: &Attachment) -> PathBuf {
     results(directory).join(format!("{}-{}-{}", at.network, at.container, at.ifname))
 }
 
-/// The directories of the caches: the one that is named, or else those that exist, that of libcni first.
-pub fn directories(named: Option<&Path>) -> Vec<PathBuf> {
-    if let Some(named) = named {
-        return vec![named.to_owned()];
-    }
-    let below = fs::read_dir(DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path());
-    let multus = network_lists::lists(None).flat_map(|list| network_lists::plugins(&list));
-    let multus = multus.filter(|plugin| plugin["type"].as_str().is_some_and(|kind| kind.starts_with("multus")));
-    let multus = multus.filter_map(|plugin| plugin["cniDir"].as_str().map(PathBuf::from));
-    let mut found: Vec<PathBuf> = below.filter(|path| !path.ends_with(LEASES)).chain(multus).collect();
-    found.retain(|directory| {
-        directory.is_absolute() && directory != Path::new(DIRECTORY) && results(directory).is_dir()
-    });
-    found.sort();
-    found.dedup();
-    found.insert(0, PathBuf::from(DIRECTORY));
-    found
+/// The caches, and what is in them.
+#[derive(Debug, Default)]
+pub struct Caches {
+    /// The directories in which there may be one, that of libcni first.
+    pub directories: Vec<PathBuf>,
+    /// Those whose cache was read.
+    pub read: Vec<PathBuf>,
+    /// The files in them, the oldest first. Those that disappear meanwhile are left out.
+    pub files: Vec<CacheFile>,
+    /// What could not be read, and why.
+    pub unknown: Vec<String>,
+    /// Device and inode of each folder that was found: several paths may lead to one.
+    pub seen: BTreeSet<(u64, u64)>,
 }
 
-/// Lists the files of some directories, the oldest first. Files that disappear meanwhile are left out.
+impl Caches {
+    /// Reads the cache that is named, or else all of the host.
+    pub fn observe(named: Option<&Path>) -> Self {
+        let Some(named) = named else { return Self::of_host(BTreeSet::new()) };
+        let mut found = Self { directories: vec![named.to_owned()], ..Self::default() }.listed();
+        if found.seen.is_empty() && found.unknown.is_empty() {
+            found.unknown.push(format!("{} does not exist", results(named).display()));
+        }
+        found
+    }
+
+    /// Reads all caches of the host but those that were seen. That of libcni may be missing, as all others.
+    pub fn of_host(seen: BTreeSet<(u64, u64)>) -> Self {
+        let (own, mut unknown) = (Path::new(DIRECTORY), Vec::new());
+        let mut below = entries(own).unwrap_or_else(|error| {
+            unknown.push(format!("{DIRECTORY}: {error}"));
+            Vec::new()
+        });
+        below.retain(|path| !path.ends_with(LEASES) && fs::metadata(path).map_or(true, |found| found.is_dir()));
+        let multus = network_lists::lists(None).flat_map(|list| network_lists::plugins(&list));
+        let multus = multus.filter(|plugin| plugin["type"].as_str().is_some_and(|kind| kind.starts_with("multus")));
+        let multus = multus.filter_map(|plugin| plugin["cniDir"].as_str().map(PathBuf::from));
+        below.extend(multus.filter(|directory| directory.is_absolute()));
+        below.sort();
+        let directories = [own.to_owned()].into_iter().chain(below).collect();
+        Self { directories, unknown, seen, ..Self::default() }.listed()
+    }
+
+    fn listed(mut self) -> Self {
+        for directory in &self.directories {
+            match list(&results(directory), &mut self.seen) {
+                Ok(None) => {}
+                Ok(Some(files)) => {
+                    self.files.extend(files);
+                    self.read.push(directory.clone());
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self.unknown.push(format!("{}: {error}", results(directory).display())),
+            }
+        }
+        self.files.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
+        self
+    }
+}
+
+/// The files of a folder; `None` if it was seen before.
+fn list(folder: &Path, seen: &mut BTreeSet<(u64, u64)>) -> io::Result<Option<Vec<CacheFile>>> {
+    let metadata = fs::metadata(folder)?;
+    if !seen.insert((metadata.dev(), metadata.ino())) {
+        return Ok(None);
+    }
+    let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let files = entries(folder)?.into_iter().map(CacheFile::new);
+    Ok(Some(files.filter(|file| !file.listed.as_ref().is_err_and(is_gone)).collect()))
+}
+
+/// The paths in a folder; none if it is missing.
 ///
 /// # Errors
-/// When a folder cannot be listed, or does not exist. That of libcni may be missing.
-pub fn list(directories: &[PathBuf]) -> io::Result<Vec<CacheFile>> {
-    let mut files = Vec::new();
-    for directory in directories {
-        let results = results(directory);
-        let entries = match fs::read_dir(&results).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(io::Error::new(error.kind(), format!("{}: {error}", results.display())));
-            }
-            Err(_) if directory == Path::new(DIRECTORY) => continue,
-            Err(_) => return Err(io::Error::other(format!("{} does not exist", results.display()))),
-        };
-        let found = entries.into_iter().map(|entry| CacheFile::new(entry.path()));
-        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        files.extend(found.filter(|file| !file.listed.as_ref().is_err_and(is_gone)));
+/// When it cannot be listed.
+pub fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    files.sort_by(|a: &CacheFile, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
-    Ok(files)
 }
 
 #[cfg(test)]
@@ -219,7 +261,7 @@ mod tests {
     }
 
     fn listed(directory: &Path) -> Vec<CacheFile> {
-        list(&[directory.to_owned()]).expect("listed")
+        Caches::observe(Some(directory)).files
     }
 
     fn names(files: &[CacheFile]) -> Vec<&str> {
@@ -229,8 +271,8 @@ mod tests {
     #[test]
     fn files_come_in_the_order_in_which_they_were_written() {
         let directory = tempfile::tempdir().expect("directory");
-        let missing = list(&[directory.path().to_owned()]).expect_err("no folder").to_string();
-        assert_eq!(missing, format!("{} does not exist", results(directory.path()).display()));
+        let missing = Caches::observe(Some(directory.path())).unknown;
+        assert_eq!(missing, [format!("{} does not exist", results(directory.path()).display())]);
         fs::create_dir(results(directory.path())).expect("create");
         for (name, seconds) in [("c", 1), ("a", 3), ("b", 2), ("d", 2)] {
             write(directory.path(), name, seconds);

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use cni_linux::output::complain;
 
 use crate::inventory::{Depth, Inventory};
+use crate::output::{failed, report};
 use crate::refusal::refusal;
 use crate::scope::Scope;
 
@@ -33,6 +33,8 @@ use traced_flow::TracedFlow;
 
 /// The exit status of a wrong command line.
 const WRONG: u8 = 2;
+
+const VERB: &str = "cni-plugins trace";
 
 /// How long packets of others are waited for, and the answer to the probe.
 const SECONDS: u64 = 10;
@@ -68,20 +70,18 @@ pub fn run(options: &TraceOptions) -> ExitCode {
     let target = match target::parse(&options.what) {
         Ok(target) => target,
         Err(sentence) => {
-            complain(&format!("error: {sentence}\n"));
+            report("error", [sentence]);
             return ExitCode::from(WRONG);
         }
     };
     if let Some(sentence) = refusal() {
-        return failed(&sentence);
+        return failed(VERB, &sentence);
     }
-    let found = match Inventory::observe(&options.scope, Depth::Lives) {
-        Ok(found) => found,
-        Err(error) => return failed(&format!("failed to read the cache: {error}")),
-    };
+    let found = Inventory::observe(&options.scope, Depth::Lives);
+    report(VERB, &found.unknown);
     let course = match TracedFlow::find(&target, &found) {
         Ok(course) => course,
-        Err(sentence) => return failed(&sentence),
+        Err(sentence) => return failed(VERB, &sentence),
     };
     let followed = follow::follow(&course, &found, options.probe, options.patience());
     match followed {
@@ -89,11 +89,6 @@ pub fn run(options: &TraceOptions) -> ExitCode {
             report.verdict.helps = report.verdict.helps.map(|helps| options.scope.advised(&helps));
             report.print(options.json)
         }
-        Err(sentence) => failed(&sentence),
+        Err(sentence) => failed(VERB, &sentence),
     }
-}
-
-fn failed(sentence: &str) -> ExitCode {
-    complain(&format!("cni-plugins trace: {sentence}\n"));
-    ExitCode::FAILURE
 }

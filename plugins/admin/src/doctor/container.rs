@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use cni_linux::output::complain;
-
 mod about;
 mod faults;
 mod name;
@@ -13,7 +11,7 @@ mod text;
 
 use super::finding::Severity;
 use crate::inventory::{Depth, Inventory};
-use crate::output::{FOUND, print, report};
+use crate::output::{FOUND, failed, print, report};
 use crate::refusal::refusal;
 use crate::repair::Tools;
 use crate::scope::Scope;
@@ -21,26 +19,25 @@ use about::About;
 use name::{Known, find};
 use text::{json_text, plain_text};
 
+const VERB: &str = "cni-plugins doctor";
+
 /// Looks at the attachments of a container, and prints what was found.
 pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
     if let Some(sentence) = refusal() {
-        return failed(&sentence);
+        return failed(VERB, &sentence);
     }
-    let mut found = match Inventory::observe(scope, Depth::Lives) {
-        Ok(found) => found,
-        Err(error) => return failed(&format!("failed to read the cache: {error}")),
-    };
-    report("cni-plugins doctor", &found.unknown);
+    let mut found = Inventory::observe(scope, Depth::Lives);
+    report(VERB, &found.unknown);
     let container = match find(name, &known(&found), name::is_same_file) {
         Ok(container) => container.to_owned(),
-        Err(error) => return failed(&error.to_string()),
+        Err(error) => return failed(VERB, &error.to_string()),
     };
     let tools = Tools::default();
     let own = found.attached.iter_mut().filter(|one| one.cached.at.container.as_str() == container);
     own.for_each(|one| one.examine(&tools));
     let about = match About::observe(&container, &found) {
         Ok(about) => about,
-        Err(problem) => return failed(&problem),
+        Err(problem) => return failed(VERB, &problem),
     };
     let mut findings = faults::findings(&container, &found);
     findings.iter_mut().for_each(|one| one.cure = one.cure.as_ref().map(|cure| scope.advised(cure)));
@@ -50,11 +47,6 @@ pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
         ExitCode::SUCCESS if findings.iter().any(|one| one.severity == Severity::Problem) => ExitCode::from(FOUND),
         other => other,
     }
-}
-
-fn failed(problem: &str) -> ExitCode {
-    complain(&format!("cni-plugins doctor: {problem}\n"));
-    ExitCode::FAILURE
 }
 
 fn known(found: &Inventory) -> Vec<Known<'_>> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::result_cache;
+use crate::inventory::Inventory;
 
 use super::finding::Finding;
 
@@ -19,13 +19,14 @@ struct ParameterFacts {
     tracked: Option<u64>,
     most_tracked: Option<u64>,
     most_neighbours: Option<u64>,
-    /// The attachments of libcni's cache.
+    /// The attachments of the caches.
     containers: u64,
+    /// Whether there may be more.
+    is_incomplete: bool,
 }
 
 /// Reads the parameters of the namespace that it runs in.
-pub fn look() -> Vec<Finding> {
-    let containers = result_cache::list(&result_cache::directories(None));
+pub fn look(found: &Inventory) -> Vec<Finding> {
     judge(ParameterFacts {
         forwarding: number("net/ipv4/ip_forward"),
         bridged: number("net/bridge/bridge-nf-call-iptables"),
@@ -33,7 +34,8 @@ pub fn look() -> Vec<Finding> {
         tracked: number("net/netfilter/nf_conntrack_count"),
         most_tracked: number("net/netfilter/nf_conntrack_max"),
         most_neighbours: number("net/ipv4/neigh/default/gc_thresh3"),
-        containers: containers.map_or(0, |files| files.len() as u64),
+        containers: found.attached.len() as u64,
+        is_incomplete: !found.unknown.is_empty(),
     })
 }
 
@@ -44,7 +46,7 @@ fn number(parameter: &str) -> Option<u64> {
 fn judge(facts: ParameterFacts) -> Vec<Finding> {
     let found = [forwarding(facts), bridged(facts), ipv6(facts), tracking(facts), neighbours(facts)];
     let said: Vec<Finding> = found.into_iter().flatten().collect();
-    if said.is_empty() {
+    if said.is_empty() && !facts.is_incomplete {
         vec![Finding::fine(TOPIC, "forwarding, connection tracking and neighbours are as needed")]
     } else {
         said
@@ -119,6 +121,7 @@ mod tests {
         most_tracked: Some(1000),
         most_neighbours: Some(1024),
         containers: 10,
+        is_incomplete: false,
     };
 
     #[test]
@@ -154,5 +157,6 @@ mod tests {
     fn without_containers_nothing_needs_to_be_forwarded() {
         assert_eq!(judge(ParameterFacts { forwarding: Some(0), containers: 0, ..GOOD })[0].severity, Severity::Fine);
         assert_eq!(judge(ParameterFacts::default())[0].severity, Severity::Fine, "a kernel that says nothing");
+        assert_eq!(judge(ParameterFacts { is_incomplete: true, ..GOOD }), [], "there may be more");
     }
 }

@@ -1,9 +1,9 @@
 //! How many attachments live and are whole, what is missing of their rules, and which host ports they have.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use cni_core::names::NetworkName;
+use cni_linux::output::one_line;
 use cni_plugin::namespace::Life;
 
 use super::text::{Metric, Sample};
@@ -50,12 +50,15 @@ fn states(found: &Inventory) -> Metric {
 
 /// By the directory that `--cache-dir` takes.
 fn caches(found: &Inventory) -> Metric {
-    let sample = |directory: &PathBuf| {
+    let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+    for directory in &found.caches {
         let has = |one: &&Attached| one.file.path.parent() == Some(&*result_cache::results(directory));
-        Sample::count([("directory", &directory.to_string_lossy())], found.attached.iter().filter(has).count())
-    };
+        // Two paths that are not text may be one label.
+        *counted.entry(one_line(&directory.to_string_lossy())).or_default() +=
+            found.attached.iter().filter(has).count();
+    }
     Metric {
-        samples: found.caches.iter().map(sample).collect(),
+        samples: counted.iter().map(|(label, count)| Sample::count([("directory", label)], *count)).collect(),
         ..Metric::new("cni_cache_attachments", "Attachments in each cache that was read.")
     }
 }
@@ -184,24 +187,14 @@ mod tests {
             assert_eq!(named, state);
             assert!(STATES.contains(&named), "{named:?}");
         }
-    }
-
-    #[test]
-    fn missing_parts_count_also_beside_a_failure() {
         assert_eq!(missing_parts(&parts(&["bridge", "portmap"])).len(), 2);
-        assert_eq!(missing_parts(&RepairOutcome::Failed(Vec::new(), Box::new(parts(&["bridge"])))).len(), 1);
-        assert_eq!(missing_parts(&RepairOutcome::Complete), []);
     }
 
     #[test]
     fn a_protocol_of_a_users_own_is_another() {
         let named = |protocol: &str| {
-            protocol_name(&PublishedPort {
-                host_port: 1,
-                container_port: 1,
-                protocol: protocol.to_owned(),
-                host_ip: String::new(),
-            })
+            let (protocol, host_ip) = (protocol.to_owned(), String::new());
+            protocol_name(&PublishedPort { host_port: 1, container_port: 1, protocol, host_ip })
         };
         assert_eq!(["", "TCP", "udp", "Sctp", "quic\u{1b}"].map(named), ["tcp", "tcp", "udp", "sctp", "other"]);
     }

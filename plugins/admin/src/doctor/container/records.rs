@@ -1,10 +1,11 @@
 //! The records of the plugins that name a container.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cni_files::read_if_present;
+
+use crate::result_cache::entries;
 
 /// More than a record about one container.
 const MOST_BYTES: u64 = 1 << 20;
@@ -28,14 +29,6 @@ pub fn of_container(container: &str, folder: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(found)
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Whether a text has an ID as a whole word.
 fn names(content: &[u8], container: &str) -> bool {
     let text = String::from_utf8_lossy(content);
@@ -44,6 +37,8 @@ fn names(content: &[u8], container: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::about::{About, AboutAttachment};
 use crate::doctor::finding::Finding;
+use crate::output::paths;
 use crate::result_cache;
 
 /// How wide the names of lines are.
@@ -57,10 +58,6 @@ fn of_attachment(one: &AboutAttachment) -> String {
 fn lines(name: &str, values: &[String]) -> String {
     let names = [name].into_iter().chain(std::iter::repeat(""));
     names.zip(values).map(|(name, value)| format!("{name:WIDTH$} {}\n", one_line(value))).collect()
-}
-
-fn paths(paths: &[PathBuf]) -> Vec<String> {
-    paths.iter().map(|path| path.display().to_string()).collect()
 }
 
 /// One document.

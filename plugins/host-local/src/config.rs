@@ -6,54 +6,21 @@
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::{LoadError, Request};
 use cni_core::result::Route;
 use cni_core::version::Version;
 use cni_plugin::ipam::{RouteKeys, no_section, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
-use crate::ranges::{GivenRange, RangeError, RangeSet, Subnet};
+use crate::ranges::{GivenRange, RangeSet, Subnet};
 
 /// The default directory of the networks' directories.
 const DATA_DIR: &str = "/var/lib/cni/networks";
 
-/// A configuration with a value that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// There are no ranges.
-    #[error("no IP ranges specified")]
-    NoRanges,
-    /// A range set is invalid.
-    #[error("invalid range set {index}: {problem}")]
-    Set {
-        /// Its number: first those of `runtimeConfig`, then the flat form, then `ranges`.
-        index: usize,
-        problem: RangeError,
-    },
-    /// Two sets share an address.
-    #[error("range set {first} overlaps with {second}")]
-    Overlap { first: usize, second: usize, sets: Box<[RangeSet; 2]> },
-}
-
-/// How range sets are counted.
+/// How range sets are counted: first those of `runtimeConfig`, then the flat form, then `ranges`.
 const COUNTING: &str = "range sets count from 0: runtimeConfig.ipRanges, ipam.subnet, ipam.ranges";
-
-impl Failure for ConfigError {
-    fn code(&self) -> Code {
-        Code::InvalidConfig
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Set { problem, .. } => {
-                problem.details().map_or_else(|| COUNTING.to_owned(), |details| format!("{details}; {COUNTING}"))
-            }
-            Self::Overlap { sets, .. } => format!("{} and {}; {COUNTING}", sets[0], sets[1]),
-            Self::NoRanges => String::new(),
-        }
-    }
-}
 
 /// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +73,7 @@ impl Config {
     /// Reads the configuration of a request.
     ///
     /// # Errors
-    /// [`LoadError`] for a value of the wrong type, [`ConfigError`] for one that cannot be used.
+    /// For a value of the wrong type, and one that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, runtime_config } = request.decode()?;
         let mut ipam = ipam.ok_or_else(no_section)?;
@@ -165,18 +132,24 @@ fn parse_subnet(key: &str, text: &str) -> Result<Subnet, Error> {
 
 fn validate(given: &[Vec<GivenRange>], version: Version) -> Result<Vec<RangeSet>, Error> {
     if given.is_empty() {
-        return Err(ConfigError::NoRanges.into());
+        return Err(fail!(InvalidConfig, "no IP ranges specified"));
     }
     let mut sets = Vec::with_capacity(given.len());
     for (index, keys) in given.iter().enumerate() {
-        sets.push(RangeSet::new(keys).map_err(|problem| ConfigError::Set { index, problem })?);
+        sets.push(RangeSet::new(keys).map_err(|problem| {
+            let more = problem.details().map_or_else(String::new, |details| format!("{details}; "));
+            fail!(InvalidConfig, "invalid range set {index}: {problem}", details: "{more}{COUNTING}")
+        })?);
     }
     refuse_several_of_a_family(sets.iter().map(RangeSet::family), version)?;
     for (first, set) in sets.iter().enumerate() {
         let mut others = sets.iter().enumerate().skip(first + 1);
         if let Some((second, other)) = others.find(|(_, other)| set.overlaps(other)) {
-            let sets = Box::new([set.clone(), other.clone()]);
-            return Err(ConfigError::Overlap { first, second, sets }.into());
+            return Err(fail!(
+                InvalidConfig,
+                "range set {first} overlaps with {second}",
+                details: "{set} and {other}; {COUNTING}"
+            ));
         }
     }
     Ok(sets)

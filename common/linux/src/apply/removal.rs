@@ -3,27 +3,14 @@
 //! A link that was found is removed by its index, and looked up again: DEL must not release an address that a link still
 //! has.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_model::netns::NumberedLink;
 use cni_model::plan::Ns;
 
 use super::made::accept_absent;
 use crate::machine::LinuxHost;
-
-/// The kernel has accepted the removal, and the index still has a link.
-#[derive(Debug, thiserror::Error)]
-#[error("link {index} of {place} exists after its removal")]
-struct LinkStays {
-    index: u32,
-    place: String,
-}
-
-impl Failure for LinkStays {
-    fn code(&self) -> Code {
-        Code::TryAgain
-    }
-}
 
 /// Removes the link of a name, if it exists.
 pub(super) fn by_name(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
@@ -39,7 +26,8 @@ pub(super) fn by_index(host: &mut LinuxHost, ns: Ns, index: u32) -> Result<(), E
     let socket = host.socket(ns)?;
     socket.delete_link(index)?;
     match socket.link_by_index(index)? {
-        Some(_) => Err(LinkStays { index, place: format!("the {ns} namespace") }.into()),
+        // The kernel has accepted the removal.
+        Some(_) => Err(fail!(TryAgain, "link {index} of the {ns} namespace exists after its removal")),
         None => Ok(()),
     }
 }
@@ -50,7 +38,8 @@ pub(super) fn by_number(host: &mut LinuxHost, number: i32, index: u32) -> Result
     socket.delete_numbered_link(number, index)?;
     match socket.numbered_link(number, index)? {
         NumberedLink::Link(_) => {
-            Err(LinkStays { index, place: format!("the network namespace with number {number}") }.into())
+            let place = format!("the network namespace with number {number}");
+            Err(fail!(TryAgain, "link {index} of {place} exists after its removal"))
         }
         NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! Limits and redirects packets.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_model::plan::{Ns, Step};
 use cni_model::traffic::{FilterRank, RootQdisc, Shaper};
@@ -11,27 +12,6 @@ use crate::machine::LinuxHost;
 use crate::observe::traffic_control;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};
 
-/// Another program limits the link already.
-#[derive(Debug, thiserror::Error)]
-#[error("create qdisc: file exists")]
-struct OtherLimitError {
-    name: String,
-    kind: String,
-}
-
-impl Failure for OtherLimitError {
-    fn code(&self) -> Code {
-        Code::Conflict
-    }
-
-    fn details(&self) -> String {
-        let Self { name, kind } = self;
-        format!(
-            "{name} has a root qdisc of kind {kind} that no CNI plugin makes; remove it: tc qdisc del dev {name} root"
-        )
-    }
-}
-
 /// Limits what a link sends; returns the step that takes it back.
 pub(super) fn set_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName, shaper: &Shaper) -> Result<Option<Step>, Error> {
     let link = index(host, ns, name)?;
@@ -39,7 +19,13 @@ pub(super) fn set_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName, shaper: &S
     let before = match socket.root_qdisc(link)? {
         None => None,
         Some(RootQdisc::Shaper(before)) => Some(before),
-        Some(RootQdisc::Other { kind }) => return Err(OtherLimitError { name: name.to_string(), kind }.into()),
+        Some(RootQdisc::Other { kind }) => {
+            return Err(fail!(
+                Conflict,
+                "create qdisc: file exists",
+                details: "{name} has a root qdisc of kind {kind} that no CNI plugin makes; remove it: tc qdisc del dev {name} root"
+            ));
+        }
     };
     if before == Some(*shaper) {
         return Ok(None);

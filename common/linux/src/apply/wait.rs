@@ -1,10 +1,11 @@
 //! Waiting for a link, with a time limit.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_kernel::netlink::{NetlinkError, Socket};
@@ -13,34 +14,6 @@ use cni_model::plan::Ns;
 
 use super::look_up::present;
 use crate::machine::LinuxHost;
-
-/// Errors of waiting for a link.
-#[derive(Debug, thiserror::Error)]
-enum WaitError {
-    /// Another host has the address.
-    #[error("failed to settle addresses for {name:?}: link {name} has address {address} in DADFAILED state")]
-    DuplicateAddress { name: String, address: IpAddr },
-    /// Duplicate address detection does not end.
-    #[error(
-        "failed to settle addresses for {name:?}: link {name} still has tentative addresses after {seconds} seconds"
-    )]
-    StillTentative { name: String, seconds: u64 },
-    /// The port does not pass packets.
-    #[error("bridge port in error state: {state}")]
-    PortState { name: String, state: OperState },
-    /// A process is still in the namespace.
-    #[error("the other end of {name} is still in a namespace that lives")]
-    PeerLives { name: String },
-}
-
-impl Failure for WaitError {
-    fn code(&self) -> Code {
-        match self {
-            Self::DuplicateAddress { .. } | Self::PeerLives { .. } => Code::Conflict,
-            Self::StillTentative { .. } | Self::PortState { .. } => Code::Kernel,
-        }
-    }
-}
 
 /// The time limit for duplicate address detection, and the interval of looking. It takes one to two seconds, and longer
 /// while the kernel changes many links: more than ten have been seen. The reference gives up after five. A DEL that comes meanwhile
@@ -60,14 +33,18 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
         let addresses = host.socket(ns)?.addresses(Some(link.index), Some(Family::V6))?;
         if let Some(failed) = addresses.iter().find(|address| address.dad_failed) {
             let address = failed.cidr.address();
-            return Err(WaitError::DuplicateAddress { name: name.to_string(), address }.into());
+            let (link, name) = (name.as_str(), name);
+            let text = format!("link {name} has address {address} in DADFAILED state");
+            return Err(fail!(Conflict, "failed to settle addresses for {link:?}: {text}"));
         }
         let waiting = addresses.iter().any(|address| address.tentative);
         match (waiting, started.elapsed() < settle_limit(link.oper_state)) {
             (true, true) => thread::sleep(SETTLE_PAUSE),
             (true, false) if link.oper_state == OperState::Up => {
                 let seconds = SETTLE_LIMIT.as_secs();
-                return Err(WaitError::StillTentative { name: name.to_string(), seconds }.into());
+                let (link, name) = (name.as_str(), name);
+                let text = format!("link {name} still has tentative addresses after {seconds} seconds");
+                return Err(fail!(Kernel, "failed to settle addresses for {link:?}: {text}"));
             }
             (false, _) | (true, false) => return Ok(()),
         }
@@ -129,7 +106,7 @@ pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<()
             return Ok(());
         }
     }
-    Err(WaitError::PortState { name: name.to_string(), state }.into())
+    Err(fail!(Kernel, "bridge port in error state: {state}"))
 }
 
 /// The time limit for the kernel to delete a namespace without processes, and the interval of looking.
@@ -149,7 +126,7 @@ pub(super) fn until_peer_gone(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Re
             return Ok(());
         }
         if started.elapsed() >= RELEASE_LIMIT {
-            return Err(WaitError::PeerLives { name: name.to_string() }.into());
+            return Err(fail!(Conflict, "the other end of {name} is still in a namespace that lives"));
         }
         thread::sleep(RELEASE_PAUSE);
     }

@@ -132,7 +132,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of its parts, for [`fail!`](crate::fail).
+    /// An error of its parts: for [`fail!`](crate::fail), and where the code is a value.
     pub fn stated(code: Code, text: String, details: String) -> Self {
         StatedFailure { code, text, details }.into()
     }

@@ -56,7 +56,7 @@ pub struct ArgsKey {
 /// ```
 ///
 /// # Errors
-/// For a text that is no unicast address, which say that `making` failed.
+/// For a text that is no unicast address; the error says that `making` failed.
 pub fn first_mac<const N: usize>(making: &str, given: [(&str, String); N]) -> Result<Option<Mac>, Error> {
     let Some((key, text)) = given.into_iter().find(|(_, text)| !text.is_empty()) else { return Ok(None) };
     let unread = |error| fail!(InvalidConfig, "failed to {making}: invalid {key}", details: "{error}");

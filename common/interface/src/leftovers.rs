@@ -237,7 +237,8 @@ fn is_of_kind(link: &Link, kind: &str) -> bool {
 
 /// The link that was recorded, which the container may have renamed.
 fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<ChildPlace, Error> {
-    match host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)) {
+    let is_it = |link: &Link| recorded.may_be(link) && is_of_kind(link, &recorded.kind);
+    match host.link_by_index(Ns::Container, recorded.index)?.filter(is_it) {
         Some(link) => remove_found(link.index, host),
         None => Ok(ChildPlace::Inside),
     }

@@ -139,9 +139,11 @@ fn refused(key: &str, value: &str, problem: impl Display) -> Error {
 }
 
 fn port(key: &str, value: i64, least: u16) -> Result<u16, Error> {
-    let text = format!("invalid {key} {value} (must be between {least} and 65535)");
     let found = u16::try_from(value).ok().filter(|port| *port >= least);
-    found.ok_or_else(|| fail!(InvalidEnvironment, "{text}", details: "in {CONFIG} of CNI_ARGS"))
+    found.ok_or_else(|| {
+        let text = format!("invalid {key} {value} (must be between {least} and 65535)");
+        fail!(InvalidEnvironment, "{text}", details: "in {CONFIG} of CNI_ARGS")
+    })
 }
 
 fn explained<T>(key: &str, value: &str, found: Result<T, EntryError>) -> Result<T, Error> {

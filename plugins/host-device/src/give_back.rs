@@ -176,8 +176,14 @@ fn by_alias(
     let Some(name) = link.alias.clone().filter(|alias| is_name(alias)) else { return Ok(None) };
     // The VLANs of one link have one MAC address, and keep their indices.
     let is_of = |loan: &MovedLink| loan.is(&link) && (link.kind.is_none() || loan.index == link.index);
-    let is_in_result = request.map_or(Ok(true), |request| may_be_in_result(&link, request, at, host))?;
-    if !is_in_result || MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
+    if MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
+        return Ok(None);
+    }
+    // The container cannot change the permanent address; hardware alone has one.
+    let with_own_mac = Link { mac: link.permanent_mac.clone(), ..link.clone() };
+    let mut is_in_result = |link: &Link| request.map_or(Ok(true), |request| may_be_in_result(link, request, at, host));
+    if !(is_in_result(&link)? || link.permanent_mac.is_some() && is_in_result(&with_own_mac)?) {
+        log::warn!("{} stays in the container: the result of ADD speaks of another interface", link.name);
         return Ok(None);
     }
     let loan = MovedLink::by_alias(&link, &name);

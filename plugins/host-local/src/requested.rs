@@ -17,8 +17,8 @@ use cni_plugin::ipam::RequestedKeys;
 pub fn collect(request: &Request) -> Result<Vec<IpAddr>, Error> {
     let mut requested = Vec::new();
     if let Some(text) = request.args()?.ip {
-        let pair = format!("IP={text}");
         requested.push(parse_address(&text).ok_or_else(|| {
+            let pair = format!("IP={text}");
             let text = format!("invalid IP address {text}");
             fail!(InvalidEnvironment, "ARGS: error parsing value of pair {pair:?}: {text}")
         })?);

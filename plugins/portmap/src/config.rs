@@ -296,15 +296,24 @@ impl PortMappingKeys {
     fn check(self, index: usize) -> Result<Mapping, Error> {
         let Self { host_port, container_port, protocol, host_ip } = self;
         let checked = |side: &str, number| {
-            let details = format!("runtimeConfig.portMappings[{index}].{side}Port must be between 1 and 65535");
-            port(number)
-                .ok_or_else(|| fail!(InvalidConfig, "Invalid {side} port number: {number}", details: "{details}"))
+            port(number).ok_or_else(|| {
+                fail!(
+                    InvalidConfig,
+                    "Invalid {side} port number: {number}",
+                    details: "runtimeConfig.portMappings[{index}].{side}Port must be between 1 and 65535"
+                )
+            })
         };
         let container_port = checked("container", container_port)?;
         let host_port = checked("host", host_port)?;
         let proto = Proto::parse(&protocol).filter(|proto| matches!(proto, Proto::Tcp | Proto::Udp | Proto::Sctp));
-        let must = format!("runtimeConfig.portMappings[{index}].protocol must be tcp, udp or sctp");
-        let refused = || fail!(InvalidConfig, "Invalid protocol: {protocol:?}", details: "{must}");
+        let refused = || {
+            fail!(
+                InvalidConfig,
+                "Invalid protocol: {protocol:?}",
+                details: "runtimeConfig.portMappings[{index}].protocol must be tcp, udp or sctp"
+            )
+        };
         let proto = proto.ok_or_else(refused)?;
         Ok(Mapping { host_port, container_port, proto, listen: ListenAddress::parse(host_ip, index)? })
     }

@@ -29,13 +29,15 @@ impl RoutedAddress {
     pub fn all(ips: &[IpConfig]) -> Result<Vec<Self>, Error> {
         let routed = |ip: &IpConfig| {
             let address = ip.address;
-            let given = format!("the IPAM plugin gives {address}");
+            let given = || format!("the IPAM plugin gives {address}");
             let Some(gateway) = ip.gateway else {
-                return Err(fail!(InvalidConfig, "{given} no gateway, which ptp cannot do without"));
+                let text = given() + " no gateway, which ptp cannot do without";
+                return Err(fail!(InvalidConfig, "{text}"));
             };
             if Family::of(gateway) == address.family() {
                 return Ok(Self { address, gateway });
             }
+            let given = given();
             Err(fail!(InvalidConfig, "{given} the gateway {gateway}, which is of another family"))
         };
         ips.iter().map(routed).collect()

@@ -56,14 +56,16 @@ impl Default for TapName {
 impl TapName {
     /// Parses a name with at most one `%d`.
     pub fn parse(name: &str, origin: NameOrigin) -> Result<Self, Error> {
-        let text = format!("invalid name {name:?} of the tap device ({})", origin.text());
+        let text = || format!("invalid name {name:?} of the tap device ({})", origin.text());
         let parsed = IfName::parse(name);
-        let parsed = parsed.map_err(|error| Error::stated(origin.code(), text.clone(), error.to_string()))?;
+        let parsed = parsed.map_err(|error| Error::stated(origin.code(), text(), error.to_string()))?;
         if !name.contains('%') {
             return Ok(Self::Fixed(parsed));
         }
-        let text = format!("{text}: a % must be the only one, and be followed by d");
-        Self::split(name).ok_or_else(|| Error::stated(origin.code(), text, String::new()))
+        Self::split(name).ok_or_else(|| {
+            let text = text() + ": a % must be the only one, and be followed by d";
+            Error::stated(origin.code(), text, String::new())
+        })
     }
 
     fn split(pattern: &str) -> Option<Self> {

@@ -22,44 +22,48 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Err(NetnsError::Gone { .. }) => return Ok(()),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    let named = Config::load(request).map(|config| config.name);
-    if let Err(error) = &named {
+    let config = Config::load(request);
+    if let Err(error) = &config {
         log::warn!("DEL goes on without the name of the VRF: {}", error.in_full());
     }
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
     let at = request.attachment()?;
-    let is_recorded = AttachmentRecord::find(&at, host).is_some();
-    match (vrf_of(&at.ifname, host)?, named) {
-        (Some(vrf), named) if is_recorded || named.as_ref().is_ok_and(|named| named.as_str() == vrf.name) => {
-            take_out(&at.ifname, &vrf, host)
+    let configured = config.ok().map(|config| vrf_named(&config, host)).transpose()?.flatten();
+    if let Some(link) = host.link(Ns::Container, &at.ifname)?
+        && let Some(vrf) = vrf_of(&link, host)?
+    {
+        let own = AttachmentRecord::find(&at, host).and_then(|record| record.link);
+        let is_configured = || configured.as_ref().is_some_and(|configured| configured.index == vrf.index);
+        if own.is_some_and(|own| own.may_be(&link))
+            || is_configured() && leftovers::may_be_in_result(&link, request, &at, host)?
+        {
+            return take_out(&at.ifname, &vrf, host);
         }
-        // It is in the VRF of somebody else.
-        (Some(_), _) => Ok(()),
-        // A killed ADD may have left the VRF without the interface.
-        (None, Ok(named)) => match host.link(Ns::Container, &named)? {
-            Some(Link { index, vrf_table: Some(_), .. }) => remove_if_empty(index, host),
-            Some(_) | None => Ok(()),
-        },
-        (None, Err(_)) => Ok(()),
     }
+    // It is in no VRF, or in that of somebody else. A killed ADD may have left one without the interface.
+    configured.map_or(Ok(()), |vrf| remove_if_empty(vrf.index, host))
 }
 
 /// A VRF of the container.
 struct VrfLink {
-    name: String,
     index: u32,
     table: u32,
 }
 
-/// The VRF that the interface is in. The configuration may name another one by now.
-fn vrf_of(ifname: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
-    let Some(master) = host.link(Ns::Container, ifname)?.and_then(|link| link.master) else { return Ok(None) };
-    Ok(match host.link_by_index(Ns::Container, master)? {
-        Some(Link { name, index, vrf_table: Some(table), .. }) => Some(VrfLink { name, index, table }),
-        Some(_) | None => None,
-    })
+/// The VRF that an interface is in. The configuration may name another one by now.
+fn vrf_of(link: &Link, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
+    let Some(master) = link.master else { return Ok(None) };
+    let link = host.link_by_index(Ns::Container, master)?;
+    Ok(link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table })))
+}
+
+/// The VRF that is configured: ADD refuses one of the name that has another table.
+fn vrf_named(Config { name, table }: &Config, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
+    let link = host.link(Ns::Container, name)?;
+    let vrf = link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table }));
+    Ok(vrf.filter(|vrf| table.is_none_or(|table| table == vrf.table)))
 }
 
 fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), Error> {

@@ -89,7 +89,7 @@ pub fn ask_ipam(
     if !ipam::speaks_by_link(plugin) {
         journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
     }
-    Ok(ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)?)
+    ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)
 }
 
 /// The addresses of a new link.

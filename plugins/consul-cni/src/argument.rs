@@ -151,11 +151,11 @@ fn explained<T>(key: &str, value: &str, found: Result<T, EntryError>) -> Result<
 }
 
 fn ports(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<Vec<Ports>, Error> {
-    values.iter().map(|value| Ok(explained(key, value, entry::ports(value, names)?)?)).collect()
+    values.iter().map(|value| explained(key, value, entry::ports(value, names)?)).collect()
 }
 
 fn users(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<Vec<UidRange>, Error> {
-    values.iter().map(|value| Ok(explained(key, value, entry::users(value, names)?)?)).collect()
+    values.iter().map(|value| explained(key, value, entry::users(value, names)?)).collect()
 }
 
 /// Those of IPv6 need no rule, since nothing of IPv6 is redirected.

@@ -85,7 +85,7 @@ pub fn socket_of(request: &Request) -> Result<String, Error> {
         ipam: Option<OnlySocket>,
     }
     let OnlyIpam { ipam } = request.decode()?;
-    Ok(socket(ipam.unwrap_or_default().daemon_socket_path)?)
+    socket(ipam.unwrap_or_default().daemon_socket_path)
 }
 
 /// The directory in which the daemon of a socket keeps its leases: `/run/cni/dhcp` for `/run/cni/dhcp.sock`.

@@ -166,7 +166,7 @@ impl TryFrom<Keys> for Config {
 impl Config {
     /// Reads and checks every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        Ok(Self::try_from(request.decode::<Keys>()?)?)
+        Self::try_from(request.decode::<Keys>()?)
     }
 
     /// The administrator's chain by a name that `nft` can read, so that the administrator can fill it.

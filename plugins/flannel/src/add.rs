@@ -27,7 +27,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if !repeated && (answer.is_ok() || !interface_exists(request, &at, journal.host())) {
         journal.release_plugin(&composed.plugin, &call);
     }
-    Ok(ipam::parse_result(&composed.plugin, &answer?, request)?)
+    ipam::parse_result(&composed.plugin, &answer?, request)
 }
 
 /// Whether ADD was called before without DEL since. In that case DEL would remove the interface of a running container.

@@ -95,7 +95,7 @@ impl Mapping {
 impl Config {
     /// Reads and checks every key. A host decides the back end if none is named, so either may take the other keys.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let of = |backend| Ok(request.decode::<Keys>()?.check(backend)?);
+        let of = |backend| request.decode::<Keys>()?.check(backend);
         of(Backend::Iptables).or_else(|error| of(Backend::Nftables).map_err(|_: Error| error))
     }
 

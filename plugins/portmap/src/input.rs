@@ -80,7 +80,7 @@ pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -
         true => Backend::Iptables,
         false => Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, in_use),
     };
-    Ok(keys.check(automatic)?)
+    keys.check(automatic)
 }
 
 #[cfg(test)]

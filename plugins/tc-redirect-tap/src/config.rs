@@ -69,7 +69,7 @@ impl Config {
 
 fn name(key: &str, argument: Option<&str>) -> Result<TapName, Error> {
     let key = if key.is_empty() { TapName::default() } else { TapName::parse(key, NameOrigin::Key)? };
-    Ok(argument.map_or(Ok(key), |name| TapName::parse(name, NameOrigin::Arguments))?)
+    argument.map_or(Ok(key), |name| TapName::parse(name, NameOrigin::Arguments))
 }
 
 fn somebody(key: &str, id: Option<u32>) -> Result<Option<u32>, Error> {

@@ -139,7 +139,7 @@ fn mac(from_args: Option<String>, from_runtime: String, from_env: String, own: S
         Some(mac) => [("args.cni.mac", mac), ("", String::new()), ("", String::new())],
         None => [("runtimeConfig.mac", from_runtime), ("MAC in CNI_ARGS", from_env), ("mac", own)],
     };
-    Ok(first_mac("set the MAC address", given)?)
+    first_mac("set the MAC address", given)
 }
 
 fn number(key: &'static str, value: i64) -> Result<u32, Error> {

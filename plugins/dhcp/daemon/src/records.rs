@@ -43,7 +43,7 @@ impl LeaseRecords {
     fn read(&self, name: &str) -> Option<LeaseRecord> {
         let path = self.directory.join(name);
         let read = read_private(&path).map_err(Error::from);
-        let parsed = read.and_then(|text| text.map(|text| Ok(LeaseRecord::parse(&text)?)).transpose());
+        let parsed = read.and_then(|text| text.map(|text| LeaseRecord::parse(&text)).transpose());
         match parsed {
             Ok(record) => record.filter(|record| record.key.file_name() == name),
             Err(error) => {

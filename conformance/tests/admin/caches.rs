@@ -142,7 +142,7 @@ fn what_cannot_be_read_is_named_by_every_verb_and_the_rest_is_read() {
     let sandbox = host();
     configure(&sandbox, &json!({"type": "multus", "cniDir": "/var/lib/cni/again/../again"}));
     PublishedContainer::add(&sandbox, "first", 8080);
-    let odd = "cd /var/lib/cni; touch file; ln -s . again; mkdir loop; ln -s results loop/results; echo '{' >results/torn; \
+    let odd = "cd /var/lib/cni; mkdir file; touch file/results; ln -s . again; mkdir loop; ln -s results loop/results; echo '{' >results/torn; \
                mkdir -p \"$(printf '\\376/results')\" \"$(printf '\\377/results')\"; truncate -s 64G /opt/cni/config/large.conf";
     sandbox.exec(&["sh", "-c", odd]).expect_success();
     let problems = ["/var/lib/cni/loop/results: Too many levels", "/var/lib/cni/results/torn: "];
@@ -150,7 +150,7 @@ fn what_cannot_be_read_is_named_by_every_verb_and_the_rest_is_read() {
     for (line, code, words) in [
         ("list", 1, "172.26.64.2"),
         ("list --json", 1, "\"addresses\": [\n        \"172.26.64.2\""),
-        ("gc", 1, "nothing is left over\n"),
+        ("gc", 1, "nothing is known to be left over\n"),
         ("gc --json", 1, "\"leftOver\": []"),
         ("repair", 1, " eth0: nothing missing\n"),
         ("metrics", 1, "cni_attachments{network=\"nomad\",life=\"alive\",rules=\"whole\"} 1\n"),

@@ -94,7 +94,7 @@ fn caches(found: &Inventory) -> Vec<Finding> {
     let read = (!found.caches.is_empty()).then(|| Finding::fine("caches", result_cache::names(&found.caches)));
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let cure = if is_root {
-        "list, gc, metrics and repair need it: make it readable, or remove it if no container needs it"
+        "list, gc, metrics and repair need it: make it readable; remove a cache or a file of it only if no container needs it"
     } else {
         "run doctor as root"
     };

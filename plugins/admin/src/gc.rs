@@ -53,6 +53,7 @@ pub fn run(options: &GcOptions) -> ExitCode {
         return failed(VERB, &sentence);
     }
     let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
+    let nothing = if found.has_not_looked { "nothing is known to be left over\n" } else { "nothing is left over\n" };
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {
         let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
@@ -70,7 +71,8 @@ pub fn run(options: &GcOptions) -> ExitCode {
     let text = if options.json {
         json_text(&candidates, &outcomes, &caches)
     } else {
-        lines(&candidates, &outcomes) + &result_cache::line(&caches)
+        let lines = lines(&candidates, &outcomes);
+        (if candidates.is_empty() { nothing.to_owned() } else { lines }) + &result_cache::line(&caches)
     };
     status(&outcomes, !problems.is_empty(), print(&text))
 }
@@ -118,9 +120,6 @@ impl GcCandidate {
 }
 
 fn lines(candidates: &[GcCandidate], outcomes: &[RemovalOutcome]) -> String {
-    if candidates.is_empty() {
-        return "nothing is left over\n".to_owned();
-    }
     let line = |(one, outcome): (&GcCandidate, &RemovalOutcome)| {
         let Attachment { network, container, ifname } = &one.cached().at;
         let details = Some(one.details()).filter(|details| !details.is_empty());

@@ -46,7 +46,8 @@ const MAY_STAY: &str = "its rules are removed, but the configuration of its netw
                         --cache-dir names the runtime's cache";
 
 /// What is said where a cache may have what the others do not have.
-const NOT_LOOKED_FOR: &str = "containers that are in no cache are not looked for, since a cache cannot be read";
+const NOT_LOOKED_FOR: &str =
+    "containers that are in no cache are not looked for, since a cache or a file of it cannot be read";
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Inventory {
     pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
+    /// Whether those that the cache does not have were not looked for.
+    pub has_not_looked: bool,
     /// The directories of the caches that were read.
     pub caches: Vec<PathBuf>,
     /// The directories in which there may be a cache.
@@ -127,11 +130,13 @@ impl Inventory {
         if scope.cache_dir.is_some() {
             let (others, known) = (Caches::of_host(seen), found.unknown.len());
             found.unknown.extend(others.unknown);
+            found.directories.extend(others.directories);
             found.elsewhere = found.read(others.files, &mut reader).into_iter().map(|(cached, _)| cached).collect();
             lacks_caches |= found.unknown.len() > known;
         }
         let judged = Judge::new(&found.caches).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
+            doubt_entries_of_the_living(&mut found.attached, &found.elsewhere, &mut judge);
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
             found.port_order = port_order::order(found.attached.iter().map(|one| &one.cached), |port| {
@@ -140,6 +145,7 @@ impl Inventory {
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             if lacks_caches {
                 found.unknown.push(NOT_LOOKED_FOR.to_owned());
+                found.has_not_looked = true;
                 return Ok(());
             }
             found.look_for_others(scope, &mut judge)
@@ -299,6 +305,22 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
         Attached { cached, file, life, outcome }
     };
     read.into_iter().zip(lives).map(attach).collect()
+}
+
+/// One attachment may have an entry in several caches, of which one is older: its DEL would be that of the other.
+fn doubt_entries_of_the_living(attached: &mut [Attached], elsewhere: &[Cached], judge: &mut Judge) {
+    for index in 0..attached.len() {
+        let at = attached[index].cached.at.clone();
+        let may_live = |one: &Attached| one.cached.at == at && one.life != Life::Dead;
+        if attached[index].life == Life::Dead
+            && (attached.iter().any(may_live)
+                || elsewhere.iter().any(|one| one.at == at && judge.life(one) != Life::Dead))
+        {
+            let reason = "another cache has it too, and there it may live".to_owned();
+            attached[index].life = Life::Unknown(reason.clone());
+            attached[index].outcome = RepairOutcome::Skipped(reason);
+        }
+    }
 }
 
 impl Attached {

@@ -124,12 +124,12 @@ impl Living {
 
     /// Whether a namespace has a link-layer address, and no attachment that is known to live has it there.
     fn has_unexplained_mac(&self, mac: &String, spaces: &[Space]) -> bool {
-        has_others(spaces.iter().filter(|space| space.macs.contains(mac)), self.macs.get(mac))
+        has_others(spaces, |space| space.macs.contains(mac), self.macs.get(mac))
     }
 
     /// The same for an address.
     fn has_unexplained_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
-        has_others(spaces.iter().filter(|space| space.addresses.contains(address)), self.addresses.get(address))
+        has_others(spaces, |space| space.addresses.contains(address), self.addresses.get(address))
     }
 
     /// Judges an attachment without a record by all that was seen on the machine.
@@ -154,11 +154,12 @@ impl Living {
     }
 }
 
-/// Whether there are other namespaces than those that are known. Any of these may be one that the kernel does not identify.
-fn has_others<'a>(spaces: impl Iterator<Item = &'a Space>, known: Option<&BTreeSet<String>>) -> bool {
+/// Whether other namespaces than those that are known have a sign. One that is known, and was not seen, may be any that the kernel does not
+/// identify.
+fn has_others(spaces: &[Space], has_sign: impl Fn(&Space) -> bool, known: Option<&BTreeSet<String>>) -> bool {
     let mut known = known.cloned().unwrap_or_default();
     let mut is_known = |space: &&Space| space.identity.as_ref().is_some_and(|identity| known.remove(identity));
-    let others: Vec<&Space> = spaces.filter(|space| !is_known(space)).collect();
+    let others: Vec<&Space> = spaces.iter().filter(|space| !is_known(space)).filter(|space| has_sign(space)).collect();
     others.len() > known.len() || others.iter().any(|space| space.identity.is_some())
 }
 

@@ -70,8 +70,12 @@ fn collect(found: &Inventory, last: Result<Option<LastRepair>, FileError>) -> (V
     });
     metrics.extend(of_repair(last));
     metrics.push(Metric {
-        samples: vec![Sample::count([], problems.len())],
-        ..Metric::new("cni_unreadable_sources", "Files, leases and records that could not be read for these metrics.")
+        // What was not looked for is said, and no source.
+        samples: vec![Sample::count([], problems.len() - usize::from(found.has_not_looked))],
+        ..Metric::new(
+            "cni_unreadable_sources",
+            "Caches, files, leases and records that could not be read for these metrics.",
+        )
     });
     (metrics, problems)
 }
@@ -90,7 +94,10 @@ fn of_repair(last: Option<LastRepair>) -> [Metric; 2] {
         },
         Metric {
             samples: last.map(failures).into_iter().collect(),
-            ..Metric::new("cni_last_repair_failures", "Attachments that the last repair could not repair.")
+            ..Metric::new(
+                "cni_last_repair_failures",
+                "Attachments, caches and files that the last repair could not repair or read.",
+            )
         },
     ]
 }

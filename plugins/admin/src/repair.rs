@@ -93,7 +93,8 @@ pub fn run(options: &RepairOptions) -> ExitCode {
         report.line(&format!("no attachment{network} in {names}"));
     }
     result_cache::line(&caches).lines().for_each(|line| report.line(line));
-    if !options.dry_run && options.scope.network.is_none() {
+    let has_looked = unknown.is_empty() || !caches.is_empty();
+    if has_looked && !options.dry_run && options.scope.network.is_none() {
         record(report.failures);
     }
     report.end()

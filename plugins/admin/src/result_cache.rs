@@ -216,6 +216,8 @@ impl Caches {
                     self.read.push(directory.clone());
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // Such as the state of a container of this name, which flannel keeps.
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory && *directory != self.directories[0] => {}
                 Err(error) => self.unknown.push(format!("{}: {error}", results(directory).display())),
             }
         }

@@ -83,9 +83,9 @@ fn rules_name(outcome: &RepairOutcome) -> &'static str {
 fn left(found: &Inventory) -> Metric {
     let networks = found.pools.iter().map(|pool| &pool.network);
     let networks: BTreeSet<_> = networks.chain(found.attached.iter().map(|one| &one.cached.at.network)).collect();
-    let lives = ["dead", "unclear"];
+    let lives: &[&str] = if found.has_not_looked { &[] } else { &["dead", "unclear"] };
     let mut counted: CountsByNetwork<'_, &str> =
-        networks.into_iter().flat_map(|network| lives.map(|life| ((network, life), 0))).collect();
+        networks.into_iter().flat_map(|network| lives.iter().map(move |life| ((network, *life), 0))).collect();
     for one in &found.left {
         *counted.entry((&one.cached.at.network, life_name(&one.life))).or_default() += 1;
     }

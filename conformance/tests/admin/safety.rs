@@ -197,21 +197,6 @@ fn an_address_that_another_has_in_two_caches_decides_nothing() {
     assert!(said.stdout().contains(unclear), "{said}");
 }
 
-/// H2: one of its entries is of a former ADD, and no record tells that it lives.
-#[test]
-fn an_older_entry_of_a_living_container_does_not_end_it() {
-    let sandbox = host();
-    let attached = PublishedContainer::add(&sandbox, "first", 8080);
-    sandbox.sh("mkdir /var/lib/cni/backup");
-    sandbox.sh("cp -a /var/lib/cni/results /var/lib/cni/backup");
-    let former = r#"s#/run/netns/[a-z]*#/run/gone#g;s/172.26.64.2/172.26.65.2/g;s/:c8::/:c9::/g;s/mac":"[0-9a-f:]*/mac":"02:00:00:00:00:09/g"#;
-    sandbox.sh(&format!("find /var/lib/cni/backup -type f -exec sed -i {former} {{}} +"));
-    sandbox.sh("find /run/cni -path */attachments/* -type f -delete");
-    let said = remove(&sandbox);
-    assert!(said.stdout().contains(" eth0: unclear: another cache has it too, and there it may live"), "{said}");
-    attached.tool.check(&attached.container).expect_success();
-}
-
 /// H3: in another network namespace the containers look as if they had ended.
 #[test]
 fn what_looks_at_containers_refuses_in_another_network_namespace() {

@@ -405,3 +405,30 @@ fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_entry_of_a_container_that_may_live_is_unclear() {
+        let entry = |container: &str, life| Attached {
+            cached: Cached::of_record(
+                Attachment {
+                    network: NetworkName::parse("n").expect("a name"),
+                    container: ContainerId::parse(container).expect("an id"),
+                    ifname: IfName::parse("eth0").expect("a name"),
+                },
+                [],
+            ),
+            file: CacheFile::of_test(),
+            life,
+            outcome: RepairOutcome::Complete,
+        };
+        let mut all = ["c1", "c1", "c2", "c2"].map(|container| entry(container, Life::Dead));
+        all[1].life = Life::Alive;
+        doubt_entries_of_the_living(&mut all, &[], &mut Judge::new(&[]).expect("a judge"));
+        let [older, living, ended @ ..] = all.map(|one| one.life);
+        assert!(matches!(older, Life::Unknown(_)) && living == Life::Alive && ended == [Life::Dead, Life::Dead]);
+    }
+}

@@ -30,6 +30,8 @@ struct FilterFacts {
     no_iptables: Option<String>,
     /// The tables that the kernel does not have for programs that are installed, of each family that lacks any.
     missing_tables: Vec<(Family, Vec<&'static str>)>,
+    /// Whether ip6tables could be used.
+    serves_ipv6: bool,
     /// Why nf_tables cannot be used, if they cannot.
     no_nftables: Option<String>,
     /// The programs whose chain FORWARD drops all packets before the jump of the plugin firewall.
@@ -47,6 +49,7 @@ pub fn look() -> Vec<Finding> {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
         missing_tables: missing_tables(&mut AutoIptables::new()),
+        serves_ipv6: AutoIptables::new().absence(Family::V6, IptablesTable::Nat).is_none(),
         no_nftables: why_not("portmap", "nftables"),
         dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
@@ -125,9 +128,9 @@ fn judge(facts: &FilterFacts) -> Vec<Finding> {
 }
 
 fn judge_iptables(facts: &FilterFacts) -> Finding {
-    // Those of the program `iptables`, of which `no_iptables` speaks.
-    let is_tableless =
-        facts.missing_tables.iter().any(|(family, tables)| *family == Family::V4 && tables.contains(&"nat"));
+    // Those of the program `iptables`, of which `no_iptables` speaks. A host of IPv6 alone may be as it should.
+    let is_tableless = !facts.serves_ipv6
+        && facts.missing_tables.iter().any(|(family, tables)| *family == Family::V4 && tables.contains(&"nat"));
     match (&facts.no_iptables, &facts.no_nftables) {
         (None, _) => {
             let version = facts.iptables.as_deref().unwrap_or("iptables");

@@ -145,7 +145,7 @@ fn what_cannot_be_read_is_named_by_every_verb_and_the_rest_is_read() {
     let odd = "cd /var/lib/cni; mkdir file; touch file/results; ln -s . again; mkdir loop; ln -s results loop/results; echo '{' >results/torn; \
                mkdir -p \"$(printf '\\376/results')\" \"$(printf '\\377/results')\"; truncate -s 64G /opt/cni/config/large.conf";
     sandbox.exec(&["sh", "-c", odd]).expect_success();
-    let problems = ["/var/lib/cni/loop/results: Too many levels", "/var/lib/cni/results/torn: "];
+    let problems = ["/var/lib/cni/loop/results: ", "/var/lib/cni/results/torn: "];
     let label = "cni_cache_attachments{directory=\"/var/lib/cni/\u{fffd}\"} 0\n";
     for (line, code, words) in [
         ("list", 1, "172.26.64.2"),

@@ -53,7 +53,7 @@ pub fn run(options: &GcOptions) -> ExitCode {
         return failed(VERB, &sentence);
     }
     let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
-    let nothing = if found.has_not_looked { "nothing is known to be left over\n" } else { "nothing is left over\n" };
+    let nothing = if problems.is_empty() { "nothing is left over\n" } else { "nothing is known to be left over\n" };
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {
         let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {

@@ -4,7 +4,9 @@
 //! for all of them whether the container is alive.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +48,7 @@ const MAY_STAY: &str = "its rules are removed, but the configuration of its netw
                         --cache-dir names the runtime's cache";
 
 /// What is said where a cache may have what the others do not have.
-const NOT_LOOKED_FOR: &str =
+pub const NOT_LOOKED_FOR: &str =
     "containers that are in no cache are not looked for, since a cache or a file of it cannot be read";
 
 /// How closely the living are looked at.
@@ -136,7 +138,7 @@ impl Inventory {
         }
         let judged = Judge::new(&found.caches).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
-            doubt_entries_of_the_living(&mut found.attached, &found.elsewhere, &mut judge);
+            doubt_entries_of_the_living(&mut found.attached, &found.elsewhere, &found.directories, &mut judge);
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
             found.port_order = port_order::order(found.attached.iter().map(|one| &one.cached), |port| {
@@ -152,6 +154,7 @@ impl Inventory {
         });
         if let Err(error) = judged {
             found.unknown.push(error_line(&error));
+            found.has_not_looked = true;
         }
         if depth == Depth::Rules {
             let tools = repair::Tools::default();
@@ -307,19 +310,44 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
     read.into_iter().zip(lives).map(attach).collect()
 }
 
-/// One attachment may have an entry in several caches, of which one is older: its DEL would be that of the other.
-fn doubt_entries_of_the_living(attached: &mut [Attached], elsewhere: &[Cached], judge: &mut Judge) {
+/// One attachment may have an entry in several caches, of which one is older: its DEL would be that of the other, which may be one that cannot
+/// be read.
+fn doubt_entries_of_the_living(
+    attached: &mut [Attached],
+    elsewhere: &[Cached],
+    directories: &[PathBuf],
+    judge: &mut Judge,
+) {
+    let read: BTreeSet<_> = attached.iter().filter_map(|one| identity_of(&one.file.path)).collect();
     for index in 0..attached.len() {
-        let at = attached[index].cached.at.clone();
-        let may_live = |one: &Attached| one.cached.at == at && one.life != Life::Dead;
-        if attached[index].life == Life::Dead
-            && (attached.iter().any(may_live)
-                || elsewhere.iter().any(|one| one.at == at && judge.life(one) != Life::Dead))
-        {
-            let reason = "another cache has it too, and there it may live".to_owned();
+        let Attached { cached, file, life, .. } = &attached[index];
+        if *life != Life::Dead {
+            continue;
+        }
+        let at = cached.at.clone();
+        let may_live = attached.iter().any(|one| one.cached.at == at && one.life != Life::Dead)
+            || elsewhere.iter().any(|one| one.at == at && judge.life(one) != Life::Dead)
+            // Where a record says that it is dead, none of its entries is of one that lives.
+            || judge.record(&at).is_none() && directories
+                .iter()
+                .filter_map(|directory| identity_of(&result_cache::file(directory, &at)))
+                .any(|other| !read.contains(&other));
+        if may_live {
+            let path = file.path.display();
+            let reason =
+                format!("another cache has it too, and there it may live; if {path} is of a former ADD, remove it");
             attached[index].life = Life::Unknown(reason.clone());
             attached[index].outcome = RepairOutcome::Skipped(reason);
         }
+    }
+}
+
+/// Device and inode of a file that may be there; of one that cannot be asked for, none of any file.
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    match path.symlink_metadata() {
+        Ok(found) => Some((found.dev(), found.ino())),
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => None,
+        Err(_) => Some((0, 0)),
     }
 }
 
@@ -427,7 +455,7 @@ mod tests {
         };
         let mut all = ["c1", "c1", "c2", "c2"].map(|container| entry(container, Life::Dead));
         all[1].life = Life::Alive;
-        doubt_entries_of_the_living(&mut all, &[], &mut Judge::new(&[]).expect("a judge"));
+        doubt_entries_of_the_living(&mut all, &[], &[], &mut Judge::new(&[]).expect("a judge"));
         let [older, living, ended @ ..] = all.map(|one| one.life);
         assert!(matches!(older, Life::Unknown(_)) && living == Life::Alive && ended == [Life::Dead, Life::Dead]);
     }

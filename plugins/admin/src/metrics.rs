@@ -15,7 +15,7 @@ mod attachments;
 mod file;
 mod text;
 
-use crate::inventory::{Depth, Inventory};
+use crate::inventory::{Depth, Inventory, NOT_LOOKED_FOR};
 use crate::last_repair::LastRepair;
 use crate::output::{failed, print, report};
 use crate::refusal::refusal;
@@ -70,8 +70,7 @@ fn collect(found: &Inventory, last: Result<Option<LastRepair>, FileError>) -> (V
     });
     metrics.extend(of_repair(last));
     metrics.push(Metric {
-        // What was not looked for is said, and no source.
-        samples: vec![Sample::count([], problems.len() - usize::from(found.has_not_looked))],
+        samples: vec![Sample::count([], problems.iter().filter(|problem| *problem != NOT_LOOKED_FOR).count())],
         ..Metric::new(
             "cni_unreadable_sources",
             "Caches, files, leases and records that could not be read for these metrics.",

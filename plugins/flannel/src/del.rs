@@ -18,10 +18,6 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let SavedState { composed, is_own: _, removable } =
         state::find(&data_dir_for_del(request), &request.attachment()?, host)?;
     match composed {
-        // The result tells whose interface a path leads to by now; a delegate of others may not read one of another version.
-        Some(composed) if composed.get("cniVersion") == request.config().get("cniVersion") => {
-            call(&composed.with_result_of(request), request, host)?;
-        }
         Some(composed) => call(&composed, request, host)?,
         None => del_without_state(request, host)?,
     }

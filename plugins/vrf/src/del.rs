@@ -9,7 +9,7 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkSetting, Ns, Step, SysctlNeed};
 use cni_model::routing::MAIN_TABLE;
-use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_attachment};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::removal::Removal;
 
@@ -30,20 +30,26 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
     let at = request.attachment()?;
-    let configured = config.ok().map(|config| vrf_named(&config, host)).transpose()?.flatten();
+    let (configured, table) = match config {
+        Ok(Config { name, table }) => (vrf_named(&name, host)?, table),
+        Err(_) => (None, None),
+    };
     if let Some(link) = host.link(Ns::Container, &at.ifname)?
         && let Some(vrf) = vrf_of(&link, host)?
     {
         let own = AttachmentRecord::find(&at, host).and_then(|record| record.link);
         let is_configured = || configured.as_ref().is_some_and(|configured| configured.index == vrf.index);
         if own.is_some_and(|own| own.may_be(&link))
-            || is_configured() && leftovers::may_be_in_result(&link, request, &at, host)?
+            || is_configured()
+                && leftovers::may_be_in_result(&link, request, &at, host)?
+                && !is_of_another_attachment(&at, &link, host)?
         {
             return take_out(&at.ifname, &vrf, host);
         }
     }
-    // It is in no VRF, or in that of somebody else. A killed ADD may have left one without the interface.
-    configured.map_or(Ok(()), |vrf| remove_if_empty(vrf.index, host))
+    // It is in no VRF, or in that of somebody else. A killed ADD may have left one without the interface; it refuses one of another table.
+    let left = configured.filter(|vrf| table.is_none_or(|table| table == vrf.table));
+    left.map_or(Ok(()), |vrf| remove_if_empty(vrf.index, host))
 }
 
 /// A VRF of the container.
@@ -59,11 +65,10 @@ fn vrf_of(link: &Link, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
     Ok(link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table })))
 }
 
-/// The VRF that is configured: ADD refuses one of the name that has another table.
-fn vrf_named(Config { name, table }: &Config, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
+/// The VRF of a name.
+fn vrf_named(name: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
     let link = host.link(Ns::Container, name)?;
-    let vrf = link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table }));
-    Ok(vrf.filter(|vrf| table.is_none_or(|table| table == vrf.table)))
+    Ok(link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table })))
 }
 
 fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), Error> {

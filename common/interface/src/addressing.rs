@@ -34,7 +34,7 @@ pub struct InterfaceParameter {
 ///
 /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
 /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
-/// let network = ResolvedNetwork::decide(answer, HostGateway::None, 0, &Dns::default())?;
+/// let network = ResolvedNetwork::decide(answer, HostGateway::None, 0, &Dns::default()).expect("a network");
 /// let mut plan = Plan::default();
 /// assign(&mut plan, &IfName::parse("eth0")?, &network, Dad::Skip, &[]);
 /// assert_eq!(plan.to_string(), "\

@@ -43,7 +43,7 @@ impl ResolvedNetwork {
     ///
     /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
     /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
-    /// let network = ResolvedNetwork::decide(answer, HostGateway::DefaultRoute, 1, &Dns::default())?;
+    /// let network = ResolvedNetwork::decide(answer, HostGateway::DefaultRoute, 1, &Dns::default()).expect("a network");
     /// assert_eq!(network.gateways, ["10.1.2.1/24".parse()?]);
     /// assert_eq!(network.routes[0].gw, Some("10.1.2.1".parse()?));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

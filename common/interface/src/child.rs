@@ -128,7 +128,7 @@ pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'
 /// configuration. The master is not looked at: a child without one does not exist.
 ///
 /// # Errors
-/// Those of the IPAM plugin, for what is another than ADD made it, and that of `compare`.
+/// When the IPAM plugin or `compare` fails, or something differs from what ADD made.
 pub fn check(
     kind: &'static str,
     ipam: Option<&str>,

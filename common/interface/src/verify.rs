@@ -17,10 +17,10 @@ use cni_model::plan::Ns;
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
-/// The result of ADD, which CHECK cannot do without.
+/// Returns the result of ADD, which CHECK needs.
 ///
 /// # Errors
-/// If there is none, or it cannot be read.
+/// When the configuration has no `prevResult`, or one that cannot be read.
 pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
     request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "Required prevResult missing"))
 }

@@ -89,7 +89,7 @@ fn look_at_host(options: &DoctorOptions) -> ExitCode {
     }
 }
 
-/// Names the caches that were read, and what of them, of leases and of records could not be read.
+/// Names the caches that were read, and the caches, leases and records that could not be read.
 fn caches(found: &Inventory) -> Vec<Finding> {
     let read = (!found.caches.is_empty()).then(|| Finding::fine("caches", result_cache::names(&found.caches)));
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);

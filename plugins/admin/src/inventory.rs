@@ -47,7 +47,7 @@ const FLANNEL: &str = "/var/lib/cni/flannel";
 const MAY_STAY: &str = "its rules are removed, but the configuration of its network is in no cache, so leases and state files may stay; \
                         --cache-dir names the runtime's cache";
 
-/// What is said where a cache may have what the others do not have.
+/// Printed when a cache that cannot be read may contain further attachments.
 pub const NOT_LOOKED_FOR: &str =
     "containers that are in no cache are not looked for, since a cache or a file of it cannot be read";
 
@@ -73,7 +73,7 @@ pub struct Inventory {
     pub port_order: PortOrder,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
-    /// Whether those that the cache does not have were not looked for.
+    /// Whether the search for attachments that are in no cache was skipped, or failed.
     pub has_not_looked: bool,
     /// The directories of the caches that were read.
     pub caches: Vec<PathBuf>,
@@ -128,17 +128,26 @@ impl Inventory {
         let (mut lacks_caches, mut reader) = (!unknown.is_empty(), CacheReader::default());
         let mut found = Self { caches, directories, unknown, ..Self::default() };
         let mut read = found.read(files, &mut reader);
+        let mut readable: BTreeSet<_> = read.iter().filter_map(|(_, file)| file.identity()).collect();
         read.retain(|(cached, _)| scope.has(&cached.at));
         if scope.cache_dir.is_some() {
             let (others, known) = (Caches::of_host(seen), found.unknown.len());
             found.unknown.extend(others.unknown);
             found.directories.extend(others.directories);
-            found.elsewhere = found.read(others.files, &mut reader).into_iter().map(|(cached, _)| cached).collect();
+            let elsewhere = found.read(others.files, &mut reader);
+            readable.extend(elsewhere.iter().filter_map(|(_, file)| file.identity()));
+            found.elsewhere = elsewhere.into_iter().map(|(cached, _)| cached).collect();
             lacks_caches |= found.unknown.len() > known;
         }
         let judged = Judge::new(&found.caches).and_then(|mut judge| {
             found.attached = attached(read, &mut judge);
-            doubt_entries_of_the_living(&mut found.attached, &found.elsewhere, &found.directories, &mut judge);
+            doubt_entries_of_the_living(
+                &mut found.attached,
+                &found.elsewhere,
+                &found.directories,
+                &readable,
+                &mut judge,
+            );
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
             found.port_order = port_order::order(found.attached.iter().map(|one| &one.cached), |port| {
@@ -310,15 +319,15 @@ fn attached(read: Vec<(Cached, CacheFile)>, judge: &mut Judge) -> Vec<Attached> 
     read.into_iter().zip(lives).map(attach).collect()
 }
 
-/// One attachment may have an entry in several caches, of which one is older: its DEL would be that of the other, which may be one that cannot
-/// be read.
+/// Marks a dead entry as unclear if another cache has an entry of the same attachment that may live, or is not in `readable`: DEL for the
+/// dead entry would remove the living attachment.
 fn doubt_entries_of_the_living(
     attached: &mut [Attached],
     elsewhere: &[Cached],
     directories: &[PathBuf],
+    readable: &BTreeSet<(u64, u64)>,
     judge: &mut Judge,
 ) {
-    let read: BTreeSet<_> = attached.iter().filter_map(|one| identity_of(&one.file.path)).collect();
     for index in 0..attached.len() {
         let Attached { cached, file, life, .. } = &attached[index];
         if *life != Life::Dead {
@@ -327,11 +336,11 @@ fn doubt_entries_of_the_living(
         let at = cached.at.clone();
         let may_live = attached.iter().any(|one| one.cached.at == at && one.life != Life::Dead)
             || elsewhere.iter().any(|one| one.at == at && judge.life(one) != Life::Dead)
-            // Where a record says that it is dead, none of its entries is of one that lives.
+            // A record that says "dead" holds for all entries of the attachment.
             || judge.record(&at).is_none() && directories
                 .iter()
                 .filter_map(|directory| identity_of(&result_cache::file(directory, &at)))
-                .any(|other| !read.contains(&other));
+                .any(|other| !readable.contains(&other));
         if may_live {
             let path = file.path.display();
             let reason =
@@ -342,7 +351,7 @@ fn doubt_entries_of_the_living(
     }
 }
 
-/// Device and inode of a file that may be there; of one that cannot be asked for, none of any file.
+/// Returns device and inode of a file that may be there; values that no file has if the file cannot be examined.
 fn identity_of(path: &Path) -> Option<(u64, u64)> {
     match path.symlink_metadata() {
         Ok(found) => Some((found.dev(), found.ino())),
@@ -455,8 +464,27 @@ mod tests {
         };
         let mut all = ["c1", "c1", "c2", "c2"].map(|container| entry(container, Life::Dead));
         all[1].life = Life::Alive;
-        doubt_entries_of_the_living(&mut all, &[], &[], &mut Judge::new(&[]).expect("a judge"));
+        doubt_entries_of_the_living(&mut all, &[], &[], &BTreeSet::new(), &mut Judge::new(&[]).expect("a judge"));
         let [older, living, ended @ ..] = all.map(|one| one.life);
         assert!(matches!(older, Life::Unknown(_)) && living == Life::Alive && ended == [Life::Dead, Life::Dead]);
+    }
+
+    #[test]
+    fn an_entry_in_another_cache_is_doubted_only_if_it_was_not_read() {
+        let at = cni_plugin::owner::parse(&mut ["n", "c1", "eth0"].into_iter()).expect("an attachment");
+        let other = PathBuf::from(format!("/tmp/inventory-{}", std::process::id()));
+        let path = result_cache::file(&other, &at);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("create a folder");
+        std::fs::write(&path, "").expect("write an entry");
+        let life = |readable: BTreeSet<_>| {
+            let (file, outcome) = (CacheFile::of_test(), RepairOutcome::Complete);
+            let mut one = [Attached { cached: Cached::of_record(at.clone(), []), file, life: Life::Dead, outcome }];
+            let mut judge = Judge::new(&[]).expect("a judge");
+            doubt_entries_of_the_living(&mut one, &[], std::slice::from_ref(&other), &readable, &mut judge);
+            one.map(|one| one.life)
+        };
+        assert!(matches!(life(BTreeSet::new()), [Life::Unknown(_)]));
+        assert_eq!(life(identity_of(&path).into_iter().collect()), [Life::Dead]);
+        std::fs::remove_dir_all(&other).expect("remove the folder");
     }
 }

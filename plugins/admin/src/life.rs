@@ -104,8 +104,8 @@ fn telling<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<IpAddr> {
     addresses.into_iter().filter(|address| !address.is_loopback()).copied().collect()
 }
 
-/// What attachments have that are known to live: the namespaces in which they have each link-layer address and each address. Several
-/// attachments may be one interface, since a runtime and multus have an entry of it each.
+/// The signs of living attachments: for each link-layer address and each address, the namespaces that have it. Two attachments may be the
+/// same interface, since a runtime and multus each have an entry for it.
 #[derive(Debug, Default)]
 struct Living {
     macs: BTreeMap<String, BTreeSet<String>>,
@@ -154,8 +154,7 @@ impl Living {
     }
 }
 
-/// Whether other namespaces than those that are known have a sign. One that is known, and was not seen, may be any that the kernel does not
-/// identify.
+/// Whether a namespace that is not in `known` has a sign. A known namespace that was not seen may be any one without an identity.
 fn has_others(spaces: &[Space], has_sign: impl Fn(&Space) -> bool, known: Option<&BTreeSet<String>>) -> bool {
     let mut known = known.cloned().unwrap_or_default();
     let mut is_known = |space: &&Space| space.identity.as_ref().is_some_and(|identity| known.remove(identity));

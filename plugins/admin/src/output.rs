@@ -19,7 +19,7 @@ pub fn failed(verb: &str, problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The paths in a document, which need not be text.
+/// Renders paths for a JSON document, which cannot hold a path that is not UTF-8.
 pub fn paths(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.display().to_string()).collect()
 }

@@ -83,6 +83,11 @@ impl CacheFile {
         Self::new(PathBuf::from("/nowhere"))
     }
 
+    /// Device and inode, when it was listed.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        self.listed.as_ref().ok().map(|state| (state.device, state.inode))
+    }
+
     /// Its content; `None` if it has disappeared.
     ///
     /// # Errors

@@ -8,19 +8,19 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::delegate_config::DelegateConfig;
-use crate::lease::SubnetLease;
+use crate::lease::{LeaseError, SubnetLease};
 use crate::state;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let lease = SubnetLease::load(&config.subnet_file, host);
-    let lost_state = || {
+    let lost_state = |error: &LeaseError| {
         let Config { data_dir, subnet_file, .. } = &config;
-        fail!(CheckFailed, "{data_dir} has no state of the container, and {subnet_file} no lease")
+        fail!(CheckFailed, "{data_dir} has no state of the container, and {subnet_file} no lease", details: "{error}")
     };
     let composed = match state::saved(&config.data_dir, &request.attachment()?, host)? {
         Some(composed) => composed,
-        None => DelegateConfig::new(&config, lease.as_ref().map_err(|_| lost_state())?)?,
+        None => DelegateConfig::new(&config, lease.as_ref().map_err(lost_state)?)?,
     };
     let result = verify::prev_result(request)?;
     if let Ok(lease) = &lease {

@@ -24,7 +24,7 @@ use crate::proof::{LinkIdentity, Proof};
 #[derive(Clone, Debug)]
 pub struct ReturnRequest<'a> {
     pub at: Attachment,
-    /// The request of DEL; none for the namespace of ADD.
+    /// The request of DEL; `None` in ADD and GC, which look in the recorded namespace.
     pub request: Option<&'a Request>,
     /// The link's name on the host in the configuration.
     pub configured: Option<&'a str>,

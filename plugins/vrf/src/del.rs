@@ -47,7 +47,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
             return take_out(&at.ifname, &vrf, host);
         }
     }
-    // It is in no VRF, or in that of somebody else. A killed ADD may have left one without the interface; it refuses one of another table.
+    // The interface is in no VRF, or in that of another owner. A killed ADD may have left an empty VRF, of the table in the configuration.
     let left = configured.filter(|vrf| table.is_none_or(|table| table == vrf.table));
     left.map_or(Ok(()), |vrf| remove_if_empty(vrf.index, host))
 }
@@ -58,17 +58,21 @@ struct VrfLink {
     table: u32,
 }
 
+impl VrfLink {
+    fn of(link: &Link) -> Option<Self> {
+        link.vrf_table.map(|table| Self { index: link.index, table })
+    }
+}
+
 /// The VRF that an interface is in. The configuration may name another one by now.
 fn vrf_of(link: &Link, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
     let Some(master) = link.master else { return Ok(None) };
-    let link = host.link_by_index(Ns::Container, master)?;
-    Ok(link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table })))
+    Ok(host.link_by_index(Ns::Container, master)?.as_ref().and_then(VrfLink::of))
 }
 
 /// The VRF of a name.
 fn vrf_named(name: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
-    let link = host.link(Ns::Container, name)?;
-    Ok(link.and_then(|Link { index, vrf_table, .. }| vrf_table.map(|table| VrfLink { index, table })))
+    Ok(host.link(Ns::Container, name)?.as_ref().and_then(VrfLink::of))
 }
 
 fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), Error> {

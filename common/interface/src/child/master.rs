@@ -28,7 +28,7 @@ impl MasterChoice {
     /// Finds the master.
     ///
     /// # Errors
-    /// If there is none, or when the kernel does not answer.
+    /// When no link is the master, or the kernel does not answer.
     pub fn find(&self, host: &mut dyn Host) -> Result<Link, Error> {
         self.look_up(host)?
     }

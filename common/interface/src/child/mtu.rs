@@ -20,7 +20,7 @@ use cni_model::link::Link;
 /// ```
 ///
 /// # Errors
-/// For less than 0, and for more than that of the master.
+/// For an MTU below 0, or above the master's.
 pub fn within_master(mtu: i64, master: &Link) -> Result<Option<u32>, Error> {
     match u32::try_from(mtu) {
         Ok(0) => Ok(None),

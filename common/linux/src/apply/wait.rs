@@ -33,18 +33,18 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
         let addresses = host.socket(ns)?.addresses(Some(link.index), Some(Family::V6))?;
         if let Some(failed) = addresses.iter().find(|address| address.dad_failed) {
             let address = failed.cidr.address();
-            let (link, name) = (name.as_str(), name);
+            let name = name.as_str();
             let text = format!("link {name} has address {address} in DADFAILED state");
-            return Err(fail!(Conflict, "failed to settle addresses for {link:?}: {text}"));
+            return Err(fail!(Conflict, "failed to settle addresses for {name:?}: {text}"));
         }
         let waiting = addresses.iter().any(|address| address.tentative);
         match (waiting, started.elapsed() < settle_limit(link.oper_state)) {
             (true, true) => thread::sleep(SETTLE_PAUSE),
             (true, false) if link.oper_state == OperState::Up => {
                 let seconds = SETTLE_LIMIT.as_secs();
-                let (link, name) = (name.as_str(), name);
+                let name = name.as_str();
                 let text = format!("link {name} still has tentative addresses after {seconds} seconds");
-                return Err(fail!(Kernel, "failed to settle addresses for {link:?}: {text}"));
+                return Err(fail!(Kernel, "failed to settle addresses for {name:?}: {text}"));
             }
             (false, _) | (true, false) => return Ok(()),
         }

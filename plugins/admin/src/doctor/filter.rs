@@ -45,11 +45,12 @@ struct FilterFacts {
 /// Looks at the packet filter.
 pub fn look() -> Vec<Finding> {
     let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
+    let mut tables = AutoIptables::new();
     judge(&FilterFacts {
         iptables: iptables_version(),
         no_iptables: why_not("portmap", "iptables"),
-        missing_tables: missing_tables(&mut AutoIptables::new()),
-        serves_ipv6: AutoIptables::new().absence(Family::V6, IptablesTable::Nat).is_none(),
+        missing_tables: missing_tables(&mut tables),
+        serves_ipv6: tables.absence(Family::V6, IptablesTable::Nat).is_none(),
         no_nftables: why_not("portmap", "nftables"),
         dropping: dropping(),
         has_firewalld: why_not("firewall", "firewalld").is_none(),
@@ -128,7 +129,7 @@ fn judge(facts: &FilterFacts) -> Vec<Finding> {
 }
 
 fn judge_iptables(facts: &FilterFacts) -> Finding {
-    // Those of the program `iptables`, of which `no_iptables` speaks. A host of IPv6 alone may be as it should.
+    // Tables of IPv4 alone may be missing on a host that only uses IPv6. `no_iptables` says why `iptables` cannot be used.
     let is_tableless = !facts.serves_ipv6
         && facts.missing_tables.iter().any(|(family, tables)| *family == Family::V4 && tables.contains(&"nat"));
     match (&facts.no_iptables, &facts.no_nftables) {

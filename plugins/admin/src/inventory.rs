@@ -447,44 +447,29 @@ fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
 mod tests {
     use super::*;
 
+    fn dead(container: &str) -> Attached {
+        let at = cni_plugin::owner::parse(&mut ["n", container, "eth0"].into_iter()).expect("an attachment");
+        let (file, outcome) = (CacheFile::of_test(), RepairOutcome::Complete);
+        Attached { cached: Cached::of_record(at, []), file, life: Life::Dead, outcome }
+    }
+
     #[test]
-    fn an_older_entry_of_a_container_that_may_live_is_unclear() {
-        let entry = |container: &str, life| Attached {
-            cached: Cached::of_record(
-                Attachment {
-                    network: NetworkName::parse("n").expect("a name"),
-                    container: ContainerId::parse(container).expect("an id"),
-                    ifname: IfName::parse("eth0").expect("a name"),
-                },
-                [],
-            ),
-            file: CacheFile::of_test(),
-            life,
-            outcome: RepairOutcome::Complete,
-        };
-        let mut all = ["c1", "c1", "c2", "c2"].map(|container| entry(container, Life::Dead));
+    fn an_entry_is_unclear_if_another_may_live_or_was_not_read() {
+        let mut all = ["c1", "c1", "c2", "c2"].map(dead);
         all[1].life = Life::Alive;
         doubt_entries_of_the_living(&mut all, &[], &[], &BTreeSet::new(), &mut Judge::new(&[]).expect("a judge"));
         let [older, living, ended @ ..] = all.map(|one| one.life);
         assert!(matches!(older, Life::Unknown(_)) && living == Life::Alive && ended == [Life::Dead, Life::Dead]);
-    }
 
-    #[test]
-    fn an_entry_in_another_cache_is_doubted_only_if_it_was_not_read() {
-        let at = cni_plugin::owner::parse(&mut ["n", "c1", "eth0"].into_iter()).expect("an attachment");
-        let other = PathBuf::from(format!("/tmp/inventory-{}", std::process::id()));
-        let path = result_cache::file(&other, &at);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("create a folder");
-        std::fs::write(&path, "").expect("write an entry");
-        let life = |readable: BTreeSet<_>| {
-            let (file, outcome) = (CacheFile::of_test(), RepairOutcome::Complete);
-            let mut one = [Attached { cached: Cached::of_record(at.clone(), []), file, life: Life::Dead, outcome }];
-            let mut judge = Judge::new(&[]).expect("a judge");
-            doubt_entries_of_the_living(&mut one, &[], std::slice::from_ref(&other), &readable, &mut judge);
-            one.map(|one| one.life)
-        };
-        assert!(matches!(life(BTreeSet::new()), [Life::Unknown(_)]));
-        assert_eq!(life(identity_of(&path).into_iter().collect()), [Life::Dead]);
-        std::fs::remove_dir_all(&other).expect("remove the folder");
+        // An entry in another cache counts only if it was not read.
+        let (mut all, other) = ([dead("c1")], [PathBuf::from(format!("/tmp/inventory-{}", std::process::id()))]);
+        let path = result_cache::file(&other[0], &all[0].cached.at);
+        std::fs::create_dir_all(&path).expect("create it");
+        let (mut judge, readable) = (Judge::new(&[]).expect("a judge"), identity_of(&path).into_iter().collect());
+        doubt_entries_of_the_living(&mut all, &[], &other, &readable, &mut judge);
+        let settled = all[0].life.clone();
+        doubt_entries_of_the_living(&mut all, &[], &other, &BTreeSet::new(), &mut judge);
+        assert!(settled == Life::Dead && matches!(all[0].life, Life::Unknown(_)));
+        std::fs::remove_dir_all(&other[0]).expect("remove the folder");
     }
 }

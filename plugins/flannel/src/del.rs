@@ -18,7 +18,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let SavedState { composed, is_own: _, removable } =
         state::find(&data_dir_for_del(request), &request.attachment()?, host)?;
     match composed {
-        Some(composed) => call(&composed, request, host)?,
+        Some(composed) => call(composed, request, host)?,
         None => del_without_state(request, host)?,
     }
     let mut removal = Removal::new(host);
@@ -28,7 +28,9 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-fn call(composed: &DelegateConfig, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+/// The result of ADD, which the saved configuration lacks, says which interface is the attachment's.
+fn call(composed: DelegateConfig, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let composed = composed.with_result_of(request);
     let call = request.with_config(composed.text().into_bytes())?;
     host.delegate(&composed.plugin, Command::Del, Some(&call)).map(|_| ())
 }
@@ -47,15 +49,15 @@ fn del_without_state(request: &Request, host: &mut dyn Host) -> Result<(), Error
             log::info!("{} is not called: nothing is known of what it was called with", composed.plugin);
             return Ok(());
         }
-        Ok(composed) => composed.with_result_of(request),
+        Ok(composed) => composed,
         Err(error) => {
             log::info!("nothing was added: {error}");
             return Ok(());
         }
     };
-    match call(&composed, request, host) {
+    match call(composed, request, host) {
         Err(error) if lease.is_none() => {
-            log::warn!("{} was called without addresses and failed: {}", composed.plugin, error.in_full());
+            log::warn!("{BRIDGE} was called without addresses and failed: {}", error.in_full());
             Ok(())
         }
         done => done,

@@ -17,11 +17,9 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::namespace::RecordedNamespace;
 
-use crate::addresses::{addresses, families, prev_result};
-use crate::backend::RuleBackend;
-use crate::claims::{self, ClaimRegister};
-use crate::config::Config;
-use crate::policy::PolicyBridge;
+use crate::claims::{self, ClaimRegister, RuleBackend};
+use crate::config::{Config, PolicyBridge};
+use crate::locate::{addresses, families, prev_result};
 use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.

@@ -16,13 +16,12 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_model::plan::{Plan, Step};
 use cni_model::record::{RecordKey, RecordKind};
+use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::owner::{self, RecordedOwner};
 use cni_plugin::records::Records;
-
-use crate::backend::RuleBackend;
 
 /// The records: of each address by its text, of each owner by a hash.
 const CLAIMS: RecordKind = RecordKind::new("claims");
@@ -331,6 +330,39 @@ impl Claim {
             backends.push(RuleBackend::Iptables);
         }
         Some(Self { owner, backends })
+    }
+}
+
+/// The back end that holds the rules for an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleBackend {
+    /// The tables of iptables.
+    Iptables,
+    /// A table of nf_tables.
+    Nftables,
+    /// firewalld, in a zone.
+    Firewalld(Zone),
+}
+
+impl RuleBackend {
+    /// Reads what [`RuleBackend`] displays: one word.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word.split_once(':') {
+            None if word == "iptables" => Some(Self::Iptables),
+            None if word == "nftables" => Some(Self::Nftables),
+            Some(("firewalld", zone)) => Zone::parse(zone).ok().map(Self::Firewalld),
+            None | Some(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for RuleBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iptables => f.write_str("iptables"),
+            Self::Nftables => f.write_str("nftables"),
+            Self::Firewalld(zone) => write!(f, "firewalld:{zone}"),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
 use cni_model::plan::{Plan, Step};
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
@@ -13,10 +14,9 @@ use cni_plugin::host::Host;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::removal::Removal;
 
-use crate::backend::RuleBackend;
-use crate::claims::ClaimRegister;
+use crate::claims::{ClaimRegister, RuleBackend};
 use crate::locate::{AddressRemoval, OwnedAddress};
-use crate::{iptables, locate, nftables};
+use crate::{claims, iptables, locate, nftables};
 
 /// Removes what the attachment's addresses have.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -33,6 +33,25 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     }
     removal.attempt(|host| remove(leaving, host));
     removal.finish()
+}
+
+/// GC: removes what belongs to no valid attachment of the network. The owners of rules are found by their claims, since the rules name
+/// no container.
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let is_stale = |owner: &Attachment| {
+        owner.network == request.network && !valid.contains(owner.container.as_str(), Some(owner.ifname.as_str()))
+    };
+    let claimed = claims::of_network(&request.network, host.records())?;
+    let stale: Vec<IpAddr> =
+        claimed.into_iter().filter(|(_, claim)| is_stale(&claim.owner)).map(|(address, _)| address).collect();
+    claims::lock(stale.iter().copied(), host);
+    let mut leaving = Vec::new();
+    for address in stale {
+        if let Some(claim) = claims::find(address, host.records())?.filter(|claim| is_stale(&claim.owner)) {
+            leaving.push(locate::observe_stale(address, claim, host)?);
+        }
+    }
+    remove(leaving, host)
 }
 
 /// Removes the rules of addresses. An address whose rules cannot be removed stays claimed, so that they are found

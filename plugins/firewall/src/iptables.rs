@@ -14,9 +14,7 @@ use cni_netfilter::iptables::{
 };
 use cni_netfilter::nftables::{Direction, Equality};
 
-use crate::config::{FORWARD_CHAIN, STAGE_1, STAGE_2};
-use crate::policy::IngressPolicy;
-use crate::policy::PolicyBridge;
+use crate::config::{FORWARD_CHAIN, IngressPolicy, PolicyBridge, STAGE_1, STAGE_2};
 
 /// The chains of an ingress policy.
 const STAGES: [&str; 2] = [STAGE_1, STAGE_2];

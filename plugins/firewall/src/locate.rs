@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::is_global;
 use cni_core::error::{Error, Failure};
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_core::request::Request;
@@ -21,11 +22,38 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{Life, RecordedNamespace};
 
-use crate::addresses::{addresses, families, sorted};
-use crate::backend::RuleBackend;
-use crate::claims::{self, Claim, OwnerRecord};
+use crate::claims::{self, Claim, OwnerRecord, RuleBackend};
 use crate::config::{BackendKey, Config, FORWARD_CHAIN, Keys, RuleSearch};
 use crate::{iptables, nftables};
+
+/// The result of the plugins before.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    let details = "chain firewall behind the plugin that assigns addresses";
+    let alone = || fail!(InvalidConfig, "missing prevResult from earlier plugin", details: "{details}");
+    request.prev_result()?.ok_or_else(alone)
+}
+
+/// The addresses of a result, IPv4 first, each once. The interface that they are on does not matter.
+pub fn addresses(result: &CniResult) -> Vec<IpAddr> {
+    sorted(result.ips.iter().map(|ip| ip.address.address()))
+}
+
+/// Addresses by family, IPv4 first, each once.
+pub fn sorted(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let mut unique: Vec<IpAddr> = Vec::new();
+    for address in addresses {
+        if !unique.contains(&address) {
+            unique.push(address);
+        }
+    }
+    unique.sort_by_key(|address| Family::of(*address));
+    unique
+}
+
+/// The families of some addresses, one for each.
+pub fn families(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
+    addresses.iter().map(|address| Family::of(*address))
+}
 
 /// An address whose rules are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]

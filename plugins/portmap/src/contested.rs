@@ -25,9 +25,9 @@ use cni_plugin::missing::MissingRecords;
 use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::removal::Removal;
 
-use crate::chains::ChainRegister;
 use crate::input::Input;
-use crate::published::PublishedPort;
+use crate::input::PublishedPort;
+use crate::register::ChainRegister;
 use crate::register::{self, OwnPorts, PortLine, PortRegister};
 use crate::{iptables, nftables};
 
@@ -95,7 +95,8 @@ pub fn observe(input: &Input, host: &mut dyn Host) -> ContestedPorts {
     ContestedPorts(rivals(&PortRegister::observe(ports, host.records()), &published))
 }
 
-/// A repair: returns what is to be recorded of a container whose rules are there. One without a record gets the place that its rules
+/// A repair: returns what is to be recorded of a container whose rules are there. This comes after the rules, which are restored even if
+/// records cannot be written. One without a record gets the place that its rules
 /// have among those of others, since the first matching rule wins. Others for which `is_next` holds get their rules after it.
 pub fn find_missing_records(
     request: &Request,

@@ -1,10 +1,11 @@
 //! DEL: needs only the names of the attachment. Everything else only makes it faster. It removes the rules from both
-//! back ends, whatever the configuration names now.
+//! back ends, whatever the configuration names now. So does GC, for what belongs to no valid attachment of the network.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
 use cni_netfilter::Backend;
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_plugin::host::Host;
@@ -32,6 +33,17 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if from_iptables.is_some() && from_nftables.is_some() {
         let mapped = config.iter().flat_map(|config| config.mappings.iter().map(|mapping| mapping.host_port));
         removal.attempt(|host| contested::forget(&at, mapped, host));
+    }
+    removal.finish()
+}
+
+/// Removes what is stale. A backend or a family that fails does not keep the others.
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    let from_iptables = removal.attempt(|host| iptables::gc(host, &request.network, valid));
+    let from_nftables = removal.attempt(|host| nftables::gc(host, &request.network, valid));
+    if from_iptables.is_some() && from_nftables.is_some() {
+        removal.attempt(|host| contested::forget_stale(&request.network, valid, host));
     }
     removal.finish()
 }

@@ -23,8 +23,8 @@ use cni_netfilter::{Proto, RuleRemoval, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::chains::ChainRegister;
 use crate::config::{Config, ListenAddress, Mapping, Marker, Sources};
+use crate::register::ChainRegister;
 use crate::{flows, localnet};
 
 /// The chain that leads to every container's own.

@@ -6,15 +6,20 @@
 //! that several containers have, and `localnet.rs` protects the host's loopback address.
 
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_model::plan::Ns;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
+use cni_plugin::missing::{MissingPart, MissingRecords};
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
 mod add;
-mod chains;
 mod check;
 mod config;
 mod contested;
@@ -22,15 +27,13 @@ mod del;
 #[cfg(test)]
 mod fixtures;
 mod flows;
-mod gc;
 mod input;
 mod iptables;
 mod localnet;
-mod missing;
 mod nftables;
-mod published;
 mod register;
-mod status;
+
+use input::{Input, NO_RESULT};
 
 pub use contested::has_rules;
 pub use register::owners_of_port;
@@ -47,7 +50,30 @@ impl Plugin for Portmap {
         Share::Rules
     }
 
-    cni_plugin::commands!(examine, add, del, check, status, gc, find_missing, find_missing_records);
+    cni_plugin::commands!(examine, add, del, check);
+
+    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+        del::gc(request, valid, host)
+    }
+
+    /// Asks the back end that ADD would use.
+    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let backend = input::config_for(request, &[Family::V4], host)?.backend;
+        backend.verify_available(host.netfilter(Ns::Host)?, Family::V4, IptablesTable::Nat)
+    }
+
+    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        check::find_missing(request, host)
+    }
+
+    fn find_missing_records(
+        &self,
+        request: &Request,
+        is_next: &dyn Fn(&Attachment) -> bool,
+        host: &mut dyn Host,
+    ) -> Result<MissingRecords, Error> {
+        contested::find_missing_records(request, &Input::read(request, NO_RESULT, host)?, is_next, host)
+    }
 
     fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
         register::owners_but(known, records)

@@ -23,3 +23,14 @@ fn a_claim_is_read_as_it_is_written() {
         assert_eq!(Claim::parse(text), None, "{text}");
     }
 }
+
+#[test]
+fn a_back_end_is_one_word_that_is_read_back() {
+    for backend in [RuleBackend::Iptables, RuleBackend::Nftables, RuleBackend::Firewalld(Zone::fixed("trusted"))] {
+        let word = backend.to_string();
+        assert_eq!((RuleBackend::parse(&word), word.contains(' ')), (Some(backend), false));
+    }
+    for word in ["", "iptables:", "nftables:", "firewalld", "firewalld:", "firewalld:a:b", "other"] {
+        assert_eq!(RuleBackend::parse(word), None, "{word}");
+    }
+}

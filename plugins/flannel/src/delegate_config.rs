@@ -72,11 +72,15 @@ impl DelegateConfig {
         self
     }
 
-    /// Adds the result of ADD, if the runtime gives it.
+    /// Adds the result of ADD, if the runtime gives one that can be read, with the version in which it is written: the list's own may have
+    /// changed since ADD.
     #[must_use]
     pub fn with_result_of(self, request: &Request) -> Self {
-        let result = request.config().get("prevResult").cloned();
-        if let Some(result) = result { self.with("prevResult", result) } else { self }
+        if !matches!(request.prev_result(), Ok(Some(_))) {
+            return self;
+        }
+        let given = ["cniVersion", "prevResult"].map(|key| Some((key, request.config().get(key)?.clone())));
+        given.into_iter().flatten().fold(self, |composed, (key, value)| composed.with(key, value))
     }
 
     /// A member of the configuration.

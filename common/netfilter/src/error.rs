@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::phrases::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 
@@ -128,6 +127,12 @@ impl Failure for NetfilterError {
     fn details(&self) -> String {
         self.details.clone()
     }
+}
+
+/// A program's words on one line, without those that make go-cni take a failed DEL for a success.
+pub fn without_swallowed_phrases(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace("not found", "missing").replace("o such file or directory", "o such thing")
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::backend::Iptables;
-use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::{FoundRule, out_of_order, unreached};
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
+use super::transport::{Batch, BatchLine, Iptables};
 use crate::error::NetfilterError;
 use cni_core::names::ChainName;
 

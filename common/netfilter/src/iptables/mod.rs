@@ -5,28 +5,22 @@
 //! one batch.
 //! The implementation of [`Iptables`] decides what a batch does to a machine.
 
-mod backend;
-mod batch;
-mod canonical;
 mod change;
 mod ensure;
 mod missing;
-mod owned;
 mod parse;
 mod remove;
 mod render;
 mod rule;
 mod seen;
-mod stale;
+mod transport;
 
-pub use backend::{ChainRules, Iptables, SharedChainsLock};
-pub use batch::{Batch, BatchLine};
 pub use change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
     RulePlacement, SharedRule,
 };
 pub use ensure::{ensure, is_unreached, undo};
 pub use missing::missing;
-pub use remove::remove;
+pub use remove::{remove, stale};
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};
-pub use stale::stale;
+pub use transport::{Batch, BatchLine, ChainRules, Iptables, SharedChainsLock};

@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::Proto;
 use crate::nftables::{Direction, Equality, PacketEnd};
-use crate::proto::Proto;
 
 use super::rule::{IptablesRule, Mark, Match, PortRange, PortSet, Target, UidRange};
 use cni_core::cidr::Cidr;

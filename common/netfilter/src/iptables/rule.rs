@@ -6,8 +6,8 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::Proto;
 use crate::nftables::{Direction, Equality, PacketEnd};
-use crate::proto::Proto;
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};
 

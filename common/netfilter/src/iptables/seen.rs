@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::backend::Iptables;
 use super::rule::{IptablesRule, IptablesTable};
+use super::transport::Iptables;
 use crate::error::NetfilterError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;

@@ -5,12 +5,10 @@ use std::fmt;
 
 use super::listed::{ListedRule, RuleText};
 use super::name::{NftComment, NftName};
-use super::object::{ChainId, NftChain, NftTable, TableFamily};
+use super::object::{ChainId, NftChain, NftTable, Set, SetElements, TableFamily};
 use super::rule::NftRule;
-use super::set::{Set, SetElements};
-use super::transaction::NftChange;
-use crate::position::RulePosition;
-use crate::undo::ReplacementUndo;
+use super::transport::NftChange;
+use crate::ruleset::{ReplacementUndo, RulePosition};
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Ensures that rules exist: reads the chains, and adds what is missing in one transaction.
+//! Ensures that rules exist, or do not: reads the chains, and adds what is missing, or deletes what was found, in one transaction.
 //!
 //! Another program may change something between the reading and the transaction. If a rule or chain that was read is
 //! deleted, the kernel refuses the transaction, and everything is read again. If a chain is filled in between, it is
@@ -6,22 +6,19 @@
 //! added twice, and a handle could be another rule's after the tables have been loaded again. Such a transaction is
 //! bound to the generation that was read: the kernel refuses it if anything has changed since.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::backend::Nftables;
 use super::change::{
     ChainContent, ExistingRules, NftRemoval, NftRuleset, NftUndo, OwnedRules, RuleSelection, RuleTag, UnwantedNftRules,
     WantedChain,
 };
 use super::listed::{ListedRule, RuleText};
-use super::object::{ChainId, NftChain};
-use super::remove::ATTEMPTS;
+use super::object::{ChainId, NftChain, SetElements, SetId};
 use super::rule::{Expression, NftRule};
 use super::seen::{ChainQueries, SeenObjects};
-use super::set::{SetElements, SetId};
-use super::transaction::{NftChange, Transaction};
+use super::transport::{NftChange, Nftables, Transaction};
 use crate::error::{NetfilterError, retried};
-use crate::position::RulePosition;
+use crate::ruleset::RulePosition;
 
 /// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
 /// removes shared rules, nor a rule that existed before.
@@ -276,4 +273,45 @@ fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
 /// Whether the found rules are exactly the wanted ones, in order.
 fn are<'a>(found: impl ExactSizeIterator<Item = &'a ListedRule>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
+}
+
+/// How often a change is tried if other programs change the same chains in between.
+pub(super) const ATTEMPTS: usize = 20;
+
+/// Ensures that rules do not exist. Absence is success; rules of others stay.
+///
+/// # Errors
+/// Then nothing was changed.
+pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NetfilterError> {
+    retried(ATTEMPTS, |attempt| {
+        let generation = nftables.generation()?;
+        let mut transaction = Transaction::from(deletion(nftables, unwanted)?);
+        // Other programs that never pause do not keep the rules of a removed container.
+        transaction.since = Some(generation).filter(|_| transaction.deletes_by_handle() && attempt < ATTEMPTS);
+        if transaction.ops.is_empty() {
+            return Ok(());
+        }
+        nftables.commit(&transaction)
+    })
+}
+
+/// The changes that delete what exists. Rules that may jump to a chain are deleted before the chain.
+fn deletion(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<Vec<NftChange>, NetfilterError> {
+    let NftRemoval { elements, rules, chains } = unwanted;
+    let seen = SeenObjects::observe(nftables, &ChainQueries::default(), elements)?;
+    let held = elements.iter().map(|elements| seen.divide(elements).0);
+    let mut ops: Vec<NftChange> =
+        held.filter(|held| !held.addresses.is_empty()).map(NftChange::DeleteElements).collect();
+    let mut meant: BTreeMap<&ChainId, Vec<RuleSelection>> = chains.iter().map(|chain| (chain, Vec::new())).collect();
+    for UnwantedNftRules { chain, which } in rules {
+        meant.entry(chain).or_default().push(which.clone());
+    }
+    let mut there = BTreeSet::new();
+    for (chain, meant) in meant {
+        let Some(handles) = nftables.find_handles(chain, &meant)? else { continue };
+        ops.extend(handles.into_iter().map(|handle| NftChange::DeleteRule(chain.clone(), handle)));
+        there.insert(chain);
+    }
+    ops.extend(chains.iter().filter(|chain| there.contains(chain)).cloned().map(NftChange::DeleteChain));
+    Ok(ops)
 }

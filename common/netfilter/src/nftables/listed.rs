@@ -2,8 +2,7 @@
 
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, TableFamily};
-use super::render;
-use super::rule::{Direction, Equality, Expression, NftRule};
+use super::rule::{Direction, Equality, Expression, NftRule, text};
 use cni_core::names::IfName;
 
 /// A rule as it was found.
@@ -43,7 +42,7 @@ impl ListedRule {
     /// The text of the rule in a listing of a table of a family; `None` for a rule with a part that has no type here.
     pub fn text(&self, family: TableFamily) -> Option<RuleText> {
         let parts = self.expressions.as_deref()?;
-        Some(RuleText { comment: self.comment.clone(), parts: render::text(family, parts) })
+        Some(RuleText { comment: self.comment.clone(), parts: text(family, parts) })
     }
 
     /// Whether this is the given rule, by its text in a listing.
@@ -91,7 +90,7 @@ impl RuleText {
     /// The text of a new rule in a listing.
     pub fn of(rule: &NftRule) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
-        Self { comment, parts: render::text(rule.chain.table.family, &rule.expressions) }
+        Self { comment, parts: text(rule.chain.table.family, &rule.expressions) }
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
     use super::super::object::{ChainId, TableId};
     use super::super::rule::{PacketEnd, Verdict};
     use super::*;
-    use crate::proto::Proto;
+    use crate::Proto;
     use cni_core::cidr::Cidr;
     use cni_core::family::Family;
 

@@ -5,31 +5,25 @@
 //! wants; [`ensure`], [`remove`] and [`missing`] carry it out, each with one transaction. As in the reference, a
 //! comment names the owner of a rule. The implementation of [`Nftables`] decides what a transaction does to a machine.
 
-mod backend;
 mod change;
 mod ensure;
 mod listed;
-mod missing;
 mod name;
 mod object;
-mod remove;
-mod render;
 mod rule;
 mod seen;
-mod set;
-mod transaction;
+mod transport;
 
-pub use backend::Nftables;
 pub use change::{
     ChainContent, ExistingRules, NftRemoval, NftRuleset, NftUndo, OwnedRules, RuleSelection, RuleTag, UnwantedNftRules,
     WantedChain, WantedRules,
 };
-pub use ensure::ensure;
+pub use ensure::{ensure, remove};
 pub use listed::{ListedRule, RuleText};
-pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName};
-pub use object::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, TableFamily, TableId};
-pub use remove::remove;
+pub use object::{
+    BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, Set, SetElements, SetId, TableFamily, TableId,
+};
 pub use rule::{Direction, Equality, Expression, NftRule, PacketEnd, Verdict};
-pub use set::{Set, SetElements, SetId};
-pub use transaction::{Generation, NftChange, Transaction};
+pub use seen::{missing, missing_elements};
+pub use transport::{Generation, NftChange, Nftables, Transaction};

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Proto;
 use crate::iptables::rule::PortSet;
-use crate::proto::Proto;
 use cni_core::names::{ChainName, Comment, IfName};
 
 fn is_typed(rule: &IptablesRule) -> bool {

@@ -18,8 +18,9 @@ use cni_plugin::journal::Journal;
 use cni_plugin::namespace::RecordedNamespace;
 
 use crate::claims::{self, ClaimRegister, RuleBackend};
-use crate::config::{Config, PolicyBridge};
+use crate::config::Config;
 use crate::locate::{addresses, families, prev_result};
+use crate::policy::PolicyBridge;
 use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.

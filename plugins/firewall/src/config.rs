@@ -4,14 +4,14 @@
 
 use cni_core::error::Error;
 use cni_core::fail;
-use cni_core::names::{ChainName, IfName};
+use cni_core::names::ChainName;
 use cni_core::request::Request;
-use cni_core::result::{CniResult, Interface};
 use cni_netfilter::firewalld::{Zone, ZoneError};
 use cni_netfilter::nftables::NftName;
 use serde::Deserialize;
 
 use crate::nftables;
+use crate::policy::IngressPolicy;
 
 /// The chain of the administrator, unless the configuration names another.
 const ADMIN_CHAIN: &str = "CNI-ADMIN";
@@ -242,64 +242,6 @@ fn admin_chain(name: String) -> Result<ChainName, Error> {
             details: "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
         )
     })
-}
-
-/// Which containers may reach each other across, or on, the bridges that carry a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IngressPolicy {
-    /// All.
-    Open,
-    /// Those on the same bridge.
-    SameBridge,
-    /// None.
-    Isolated,
-}
-
-impl IngressPolicy {
-    /// The policy as it is written in configurations and comments.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::SameBridge => "same-bridge",
-            Self::Isolated => "isolated",
-        }
-    }
-
-    /// Reads the key `ingressPolicy`; an empty text is the default.
-    pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Open, Self::SameBridge, Self::Isolated];
-        if text.is_empty() { Some(Self::Open) } else { all.into_iter().find(|policy| policy.as_str() == text) }
-    }
-}
-
-/// An ingress policy and the bridge that it is about.
-pub struct PolicyBridge {
-    /// The policy, which is not to let everything pass.
-    pub policy: IngressPolicy,
-    pub bridge: IfName,
-}
-
-impl PolicyBridge {
-    /// The bridge of a policy: the first interface of the result, as the bridge plugin lists it.
-    ///
-    /// # Errors
-    /// If there is a policy and no usable bridge.
-    pub fn choose(policy: IngressPolicy, prev_result: &CniResult) -> Result<Option<Self>, Error> {
-        if policy == IngressPolicy::Open {
-            return Ok(None);
-        }
-        let Some(Interface { name, .. }) = prev_result.interfaces.first() else {
-            let text = format!("interface needs to be set for ingress policy {:?}", policy.as_str());
-            return Err(fail!(InvalidConfig, "{text}, make sure to chain \"firewall\" plugin with \"bridge\""));
-        };
-        if name.is_empty() {
-            return Err(fail!(InvalidConfig, "got empty bridge name"));
-        }
-        match IfName::parse(name) {
-            Ok(bridge) => Ok(Some(Self { policy, bridge })),
-            Err(error) => Err(fail!(InvalidConfig, "got invalid bridge name {name:?}", details: "{error}")),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use cni_netfilter::iptables::{
 };
 use cni_netfilter::nftables::{Direction, Equality};
 
-use crate::config::{FORWARD_CHAIN, IngressPolicy, PolicyBridge, STAGE_1, STAGE_2};
+use crate::config::{FORWARD_CHAIN, STAGE_1, STAGE_2};
+use crate::policy::{IngressPolicy, PolicyBridge};
 
 /// The chains of an ingress policy.
 const STAGES: [&str; 2] = [STAGE_1, STAGE_2];

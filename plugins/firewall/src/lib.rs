@@ -2,7 +2,7 @@
 //!
 //! It follows a plugin that assigns addresses, returns that plugin's result, and changes nothing in the container. There is
 //! a file for each of ADD, DEL and CHECK; `config.rs` checks the configuration, `locate.rs` finds the back end that holds the rules,
-//! `claims.rs` the owner of the rules, and `iptables.rs` and `nftables.rs` have the rules.
+//! `claims.rs` the owner of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and `nftables.rs` have the rules.
 
 use cni_core::error::Error;
 use cni_core::fail;
@@ -29,9 +29,11 @@ mod del;
 mod iptables;
 mod locate;
 mod nftables;
+mod policy;
 
 use claims::RuleBackend;
-use config::{Config, IngressPolicy};
+use config::Config;
+use policy::IngressPolicy;
 
 /// The plugin.
 pub struct Firewall;

@@ -22,7 +22,7 @@ use cni_netfilter::nftables::{
 use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
 
-use crate::config::{IngressPolicy, PolicyBridge};
+use crate::policy::{IngressPolicy, PolicyBridge};
 
 /// The chain that all forwarded packets pass.
 const FORWARD: &str = "forward";

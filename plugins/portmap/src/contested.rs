@@ -26,9 +26,7 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::removal::Removal;
 
 use crate::input::Input;
-use crate::input::PublishedPort;
-use crate::register::ChainRegister;
-use crate::register::{self, OwnPorts, PortLine, PortRegister};
+use crate::register::{self, ChainRegister, OwnPorts, PortLine, PortRegister, PublishedPort};
 use crate::{iptables, nftables};
 
 /// The ports of a container that others have as well.

@@ -1,8 +1,6 @@
-//! The input of a call: the configuration, the addresses to which its ports lead, and the host ports.
+//! The input of a call: the configuration, and the addresses to which its ports lead.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -12,12 +10,12 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_model::plan::Ns;
+use cni_netfilter::Backend;
 use cni_netfilter::iptables::IptablesTable;
-use cni_netfilter::{Backend, Proto};
 use cni_plugin::host::Host;
 
-use crate::config::{Config, Keys, ListenAddress, Mapping};
-use crate::register::ChainRegister;
+use crate::config::{Config, Keys};
+use crate::register::{ChainRegister, PublishedPort};
 
 /// What is wrong with a call other than ADD that has no `prevResult`.
 pub const NO_RESULT: &str = "Required prevResult missing";
@@ -82,47 +80,6 @@ pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -
         false => Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, in_use),
     };
     keys.check(automatic)
-}
-
-/// A port of the host that leads to a container. Two containers can have the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PublishedPort {
-    pub port: u16,
-    pub proto: Proto,
-    /// The address of the host; the unspecified one means every one of its family.
-    pub address: IpAddr,
-}
-
-impl PublishedPort {
-    /// The host port of a mapping in the family of a container's address, if any.
-    pub fn of(mapping: &Mapping, target: Cidr) -> Option<Self> {
-        let family = target.family();
-        let address = match mapping.listen {
-            ListenAddress::Address(address) => address,
-            ListenAddress::Anywhere | ListenAddress::Family(_) => family.unspecified(),
-        };
-        let port = Self { port: mapping.host_port, proto: mapping.proto, address };
-        mapping.applies_to(family).then_some(port)
-    }
-
-    /// Whether a packet can match both.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        let same_address = self.address == other.address;
-        let same_family = Family::of(self.address) == Family::of(other.address);
-        let addresses =
-            same_address || same_family && (self.address.is_unspecified() || other.address.is_unspecified());
-        self.port == other.port && self.proto == other.proto && addresses
-    }
-
-    pub const fn family(&self) -> Family {
-        Family::of(self.address)
-    }
-}
-
-impl fmt::Display for PublishedPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.proto, SocketAddr::new(self.address, self.port))
-    }
 }
 
 #[cfg(test)]

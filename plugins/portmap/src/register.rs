@@ -6,8 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_model::plan::{Plan, Step};
 use cni_model::record::{RecordKey, RecordKind};
@@ -16,13 +19,54 @@ use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::owner::{self, RecordedOwner};
 use cni_plugin::records::Records;
 
-use crate::input::PublishedPort;
+use crate::config::{ListenAddress, Mapping};
 
 /// The records: of each port by its number, and of each owner.
 const PORTS: RecordKind = RecordKind::new("ports");
 
 /// The beginning of the names of these records.
 const CHAIN: &str = "chain-";
+
+/// A port of the host that leads to a container. Two containers can have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PublishedPort {
+    pub port: u16,
+    pub proto: Proto,
+    /// The address of the host; the unspecified one means every one of its family.
+    pub address: IpAddr,
+}
+
+impl PublishedPort {
+    /// The host port of a mapping in the family of a container's address, if any.
+    pub fn of(mapping: &Mapping, target: Cidr) -> Option<Self> {
+        let family = target.family();
+        let address = match mapping.listen {
+            ListenAddress::Address(address) => address,
+            ListenAddress::Anywhere | ListenAddress::Family(_) => family.unspecified(),
+        };
+        let port = Self { port: mapping.host_port, proto: mapping.proto, address };
+        mapping.applies_to(family).then_some(port)
+    }
+
+    /// Whether a packet can match both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let same_address = self.address == other.address;
+        let same_family = Family::of(self.address) == Family::of(other.address);
+        let addresses =
+            same_address || same_family && (self.address.is_unspecified() || other.address.is_unspecified());
+        self.port == other.port && self.proto == other.proto && addresses
+    }
+
+    pub const fn family(&self) -> Family {
+        Family::of(self.address)
+    }
+}
+
+impl fmt::Display for PublishedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.proto, SocketAddr::new(self.address, self.port))
+    }
+}
 
 /// A mapping of a container, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

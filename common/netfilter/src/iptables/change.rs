@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::rule::{IptablesRule, IptablesTable};
-use crate::ruleset::{ReplacementUndo, RulePosition};
+use crate::position::{ReplacementUndo, RulePosition};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 

@@ -20,7 +20,7 @@ use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
 use super::transport::{Batch, BatchLine, Iptables};
 use crate::error::{NetfilterError, NetfilterErrorKind, retried};
-use crate::ruleset::{ReplacementUndo, RulePosition};
+use crate::position::{ReplacementUndo, RulePosition};
 
 /// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
 /// removes shared rules, nor a rule that existed before. A chain that holds the wanted rules is not changed.

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::Proto;
+use crate::flows::Proto;
 use crate::nftables::{Direction, Equality, PacketEnd};
 
 use super::rule::{IptablesRule, Mark, Match, PortRange, PortSet, Target, UidRange};

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::Proto;
+use crate::flows::Proto;
 use crate::nftables::{Direction, Equality, PacketEnd};
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};

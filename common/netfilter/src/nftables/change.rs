@@ -8,7 +8,7 @@ use super::name::{NftComment, NftName};
 use super::object::{ChainId, NftChain, NftTable, Set, SetElements, TableFamily};
 use super::rule::NftRule;
 use super::transport::NftChange;
-use crate::ruleset::{ReplacementUndo, RulePosition};
+use crate::position::{ReplacementUndo, RulePosition};
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use super::change::{
 use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain, SetElements, SetId};
 use super::rule::{Expression, NftRule};
-use super::seen::{ChainQueries, SeenObjects};
-use super::transport::{NftChange, Nftables, Transaction};
+use super::seen::{ChainQueries, Nftables, SeenObjects};
+use super::transport::{NftChange, Transaction};
 use crate::error::{NetfilterError, retried};
-use crate::ruleset::RulePosition;
+use crate::position::RulePosition;
 
 /// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
 /// removes shared rules, nor a rule that existed before.

@@ -99,7 +99,7 @@ mod tests {
     use super::super::object::{ChainId, TableId};
     use super::super::rule::{PacketEnd, Verdict};
     use super::*;
-    use crate::Proto;
+    use crate::flows::Proto;
     use cni_core::cidr::Cidr;
     use cni_core::family::Family;
 

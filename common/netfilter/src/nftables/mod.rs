@@ -25,5 +25,5 @@ pub use object::{
     BaseChain, BaseChainType, ChainId, Hook, NftChain, NftTable, Policy, Set, SetElements, SetId, TableFamily, TableId,
 };
 pub use rule::{Direction, Equality, Expression, NftRule, PacketEnd, Verdict};
-pub use seen::{missing, missing_elements};
-pub use transport::{Generation, NftChange, Nftables, Transaction};
+pub use seen::{Nftables, missing, missing_elements};
+pub use transport::{Generation, NftChange, Transaction};

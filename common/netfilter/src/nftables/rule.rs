@@ -13,7 +13,7 @@ use cni_core::names::IfName;
 
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, TableFamily};
-use crate::Proto;
+use crate::flows::Proto;
 
 /// One of the two ends of a packet's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,28 +18,3 @@ fn ports_lead_to_the_first_address_of_each_family_on_the_containers_interface() 
         targets(&result, &IfName::parse("eth0").expect("name")).iter().map(Cidr::to_string).collect();
     assert_eq!(reported, ["10.0.0.5/8", "fd00::5/64"]);
 }
-
-fn published(port: u16, proto: Proto, address: &str) -> PublishedPort {
-    PublishedPort { port, proto, address: address.parse().expect("an address") }
-}
-
-#[test]
-fn a_wildcard_overlaps_each_address_of_its_family() {
-    for (one, other, want) in [
-        ("0.0.0.0", "0.0.0.0", true),
-        ("0.0.0.0", "192.0.2.1", true),
-        ("192.0.2.1", "192.0.2.1", true),
-        ("192.0.2.1", "192.0.2.2", false),
-        ("0.0.0.0", "::", false),
-        ("0.0.0.0", "fd00::1", false),
-        ("::", "fd00::1", true),
-        ("::", "192.0.2.1", false),
-    ] {
-        let [one, other] = [one, other].map(|address| published(80, Proto::Tcp, address));
-        assert_eq!((one.overlaps(&other), other.overlaps(&one)), (want, want), "{one} {other}");
-    }
-    let one = published(80, Proto::Tcp, "0.0.0.0");
-    for other in [published(81, Proto::Tcp, "0.0.0.0"), published(80, Proto::Udp, "0.0.0.0")] {
-        assert!(!one.overlaps(&other), "{other}");
-    }
-}

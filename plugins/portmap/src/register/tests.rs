@@ -27,3 +27,28 @@ fn of_a_torn_record_only_whole_lines_count() {
     }
     assert_eq!(found("nonsense\ntcp\ntcp x n1 a eth0\nicmp 0.0.0.0 n1 a eth0\ntcp 0.0.0.0 n1 a\n"), []);
 }
+
+fn published(port: u16, proto: Proto, address: &str) -> PublishedPort {
+    PublishedPort { port, proto, address: address.parse().expect("an address") }
+}
+
+#[test]
+fn a_wildcard_overlaps_each_address_of_its_family() {
+    for (one, other, want) in [
+        ("0.0.0.0", "0.0.0.0", true),
+        ("0.0.0.0", "192.0.2.1", true),
+        ("192.0.2.1", "192.0.2.1", true),
+        ("192.0.2.1", "192.0.2.2", false),
+        ("0.0.0.0", "::", false),
+        ("0.0.0.0", "fd00::1", false),
+        ("::", "fd00::1", true),
+        ("::", "192.0.2.1", false),
+    ] {
+        let [one, other] = [one, other].map(|address| published(80, Proto::Tcp, address));
+        assert_eq!((one.overlaps(&other), other.overlaps(&one)), (want, want), "{one} {other}");
+    }
+    let one = published(80, Proto::Tcp, "0.0.0.0");
+    for other in [published(81, Proto::Tcp, "0.0.0.0"), published(80, Proto::Udp, "0.0.0.0")] {
+        assert!(!one.overlaps(&other), "{other}");
+    }
+}

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Proto;
+use crate::flows::Proto;
 use crate::iptables::rule::PortSet;
 use cni_core::names::{ChainName, Comment, IfName};
 

@@ -1,33 +1,34 @@
-//! A link on a master, inside the container: the shared part of macvlan, vlan and ipvlan.
+//! Plugins that make one link inside the container: macvlan, vlan and ipvlan on a master, dummy and tap without one.
 //!
-//! The link is created before the IPAM plugin is called, since dhcp sends its messages through it. If ADD fails, and
+//! All but dummy create the link before the IPAM plugin is called, since dhcp sends its messages through it. If ADD fails, and
 //! on DEL, the link is removed before its addresses are released. The dhcp plugin itself takes the addresses from the
 //! link.
+
+use std::marker::PhantomData;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
+use cni_core::names::IfName;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Dns};
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
-use cni_model::plan::{ChildKind, Dad, IfPresent, LinkKind, LinkSetting, MasterLink, NewLink, Ns, Plan, Step};
+use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
+use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
-use crate::addressing::InterfaceParameter;
+use crate::addressing::{self, InterfaceParameter};
 use crate::network::{HostGateway, ResolvedNetwork};
 use crate::result::{described, layer_two};
-use crate::{addressing, ipam, kinds, leftovers, naming, verify};
+use crate::{ipam, kinds, leftovers, naming, verify};
 
-mod default_route;
 mod master;
-mod mtu;
-mod status;
 
-pub use master::MasterChoice;
-pub use mtu::within_master;
+pub use master::{MasterChoice, within_master};
 
 /// Parameters by which neighbours that know an address by another MAC address learn of the new one.
 pub const NOTIFY: &[InterfaceParameter] = &[
@@ -38,52 +39,146 @@ pub const NOTIFY: &[InterfaceParameter] = &[
 /// The place of the link in the result, which has no other.
 pub const INTERFACE: i64 = 0;
 
-/// A link on a master to be created, except its name and master.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewChild {
-    /// The kind of the link.
-    pub kind: ChildKind,
-    /// Its MAC address; what the kernel decides if none.
-    pub mac: Option<Mac>,
-    /// Its MTU; that of the master if none.
-    pub mtu: Option<u32>,
+/// The checked configuration of a plugin, with what is specific to its links.
+pub trait ChildConfig: Sized + 'static {
+    /// The `type` in configurations.
+    const TYPE: &'static str;
+
+    /// The kernel's word for the links.
+    const LINK: &'static str = Self::TYPE;
+
+    /// Reads and checks every key.
+    fn load(request: &Request) -> Result<Self, Error>;
+
+    /// The IPAM plugin, if there is one.
+    fn ipam(&self) -> Option<&str>;
+
+    /// Carries out ADD.
+    fn add(self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
+
+    /// Compares the link with the configuration, for CHECK. The master is not looked at: a child without one does not exist.
+    fn compare(&self, _link: &Link) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Compares what the link leads to with the result of ADD, as the last part of CHECK.
+    fn compare_network(&self, result: &CniResult, link: &Link, host: &mut dyn Host) -> Result<(), Error> {
+        verify::addresses_and_routes(result, link, host)
+    }
+
+    /// Requires, for STATUS, that the link can be created.
+    fn require_parts(&self, host: &mut dyn Host) -> Result<(), Error> {
+        kinds::require(Self::LINK, host)
+    }
 }
 
-/// Makes a child of a master in the container, under the name that the runtime wants. `making` names it in messages,
-/// such as `create macvlan`.
+/// The plugin of such a configuration.
+pub struct ChildPlugin<C>(PhantomData<fn() -> C>);
+
+impl<C> ChildPlugin<C> {
+    /// The plugin.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+impl<C: ChildConfig> Plugin for ChildPlugin<C> {
+    fn kind(&self) -> &'static str {
+        C::TYPE
+    }
+
+    fn share(&self) -> Share {
+        Share::Interface
+    }
+
+    fn examine(&self, request: &Request) -> Result<(), Error> {
+        C::load(request).map(drop)
+    }
+
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        C::load(request)?.add(request, journal)
+    }
+
+    /// Removes the link, then has the IPAM plugin release its addresses, unless the link is still there. It needs no key but
+    /// `ipam`.
+    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let mut removal = Removal::new(host);
+        ipam::del_with(request, &mut removal, |removal| {
+            removal.attempt(|host| leftovers::remove_child(C::LINK, request, host))
+        });
+        removal.finish()
+    }
+
+    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let config = C::load(request)?;
+        let netns = request.netns().unwrap_or_default();
+        host.enter(netns)?;
+        ipam::delegate(config.ipam(), Command::Check, host)?;
+        let result = verify::prev_result(request)?;
+        let name = request.attachment()?.ifname;
+        let reported = verify::interface_of_result(&result, &name, netns)?;
+        let link = verify::present(Ns::Container, &name, host)?;
+        verify::kind(&link, C::LINK)?;
+        config.compare(&link)?;
+        verify::mac(&link, reported)?;
+        verify::up(Ns::Container, &link)?;
+        config.compare_network(&result, &link, host)
+    }
+
+    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let config = C::load(request)?;
+        config.require_parts(host)?;
+        ipam::delegate(config.ipam(), Command::Status, host)
+    }
+
+    /// Removes the links of attachments that are not valid, then has the IPAM plugin release their addresses. A link that
+    /// cannot be removed keeps its address.
+    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+        let mut removal = Removal::new(host);
+        ipam::gc_with(request, &mut removal, |removal| {
+            leftovers::remove_invalid_children(C::LINK, request, valid, removal)
+        });
+        removal.finish()
+    }
+}
+
+/// Creates a link in the container, under the name that the runtime wants. `making` names it in messages, such as `create
+/// macvlan`.
 ///
 /// # Errors
 /// For a name that it cannot have, or when the kernel refuses.
 pub fn make(
     making: &'static str,
-    child: &NewChild,
-    master: &MasterLink,
+    kind: LinkKind,
+    mac: Option<Mac>,
+    mtu: Option<u32>,
     request: &Request,
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let name = request.attachment()?.ifname;
     naming::refuse_pattern(making, &name)?;
     naming::refuse_taken(making, &name, journal.host())?;
-    let NewChild { kind, mac, mtu } = child.clone();
-    let kind = LinkKind::Child { master: master.clone(), kind };
     let mut plan = Plan::default();
-    plan.owned(Step::CreateLink {
-        ns: Ns::Container,
-        link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind },
-    });
+    plan.owned(create(name, kind, mac, mtu));
     journal.apply(&plan)
 }
 
-/// Asks the IPAM plugin for the addresses of an existing link.
+/// The step that creates a link in the container, whose MAC address and MTU are the kernel's choice unless given.
+pub fn create(name: IfName, kind: LinkKind, mac: Option<Mac>, mtu: Option<u32>) -> Step {
+    Step::CreateLink { ns: Ns::Container, link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind } }
+}
+
+/// Asks the IPAM plugin for the addresses of an existing link. A network without one has no addresses.
 ///
 /// # Errors
 /// Those of the IPAM plugin, and for an answer that cannot be applied.
 pub fn ask_ipam(
-    plugin: &str,
+    plugin: Option<&str>,
     dns: &Dns,
     request: &Request,
     journal: &mut Journal<'_>,
 ) -> Result<ResolvedNetwork, Error> {
+    let Some(plugin) = plugin else {
+        return Ok(ResolvedNetwork { result: layer_two(dns), ..ResolvedNetwork::default() });
+    };
     let link = verify::present(Ns::Container, &request.attachment()?.ifname, journal.host())?;
     let answer = ipam::add(plugin, request, journal);
     if !ipam::speaks_by_link(plugin) {
@@ -92,94 +187,32 @@ pub fn ask_ipam(
     ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)
 }
 
-/// The addresses of a new link.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Addressing {
-    /// Addresses and routes, with these parameters of the interface set before.
-    Network(ResolvedNetwork, &'static [InterfaceParameter]),
-    /// None, for a network without IPAM.
-    None(Dns),
-}
-
-/// Gives a link its addresses, sets it up, and answers. Neighbours are on the wire of the master, so an IPv6 address of one
-/// of them is found out.
+/// Gives a link its addresses, sets it up, and answers. The parameters are set for a link with addresses. Neighbours are on
+/// the wire of the master, so an IPv6 address of one of them is found out.
 ///
 /// # Errors
 /// When the kernel refuses, or another host has an address.
-pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let name = request.attachment()?.ifname;
-    let mut plan = Plan::default();
-    let reported = match addressing {
-        Addressing::Network(network, settings) => {
-            addressing::assign(&mut plan, &name, &network, Dad::Perform, settings);
-            network.result
-        }
-        Addressing::None(dns) => {
-            plan.within(Step::set_link(Ns::Container, &name, LinkSetting::Up));
-            layer_two(&dns)
-        }
-    };
-    journal.apply(&plan)?;
-    let link = verify::present(Ns::Container, &name, journal.host())?;
-    Ok(CniResult { interfaces: vec![described(&link, request.netns().unwrap_or_default())], ..reported })
-}
-
-/// CHECK of a child: asks the IPAM plugin, and compares the link with the result of ADD, and by `compare` with the
-/// configuration. The master is not looked at: a child without one does not exist.
-///
-/// # Errors
-/// When the IPAM plugin or `compare` fails, or something differs from what ADD made.
-pub fn check(
-    kind: &'static str,
-    ipam: Option<&str>,
+pub fn finish(
+    network: ResolvedNetwork,
+    parameters: &[InterfaceParameter],
     request: &Request,
-    host: &mut dyn Host,
-    compare: impl FnOnce(&Link) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let netns = request.netns().unwrap_or_default();
-    host.enter(netns)?;
-    ipam::delegate(ipam, Command::Check, host)?;
-    let result = verify::prev_result(request)?;
+    journal: &mut Journal<'_>,
+) -> Result<CniResult, Error> {
     let name = request.attachment()?.ifname;
-    let reported = verify::interface_of_result(&result, &name, netns)?;
-    let link = verify::present(Ns::Container, &name, host)?;
-    verify::kind(&link, kind)?;
-    compare(&link)?;
-    verify::mac(&link, reported)?;
-    verify::up(Ns::Container, &link)?;
-    verify::addresses_and_routes(&result, &link, host)
+    let parameters = if network.result.ips.is_empty() { &[] } else { parameters };
+    let mut plan = Plan::default();
+    addressing::assign(&mut plan, &name, &network, Dad::Perform, parameters);
+    journal.apply(&plan)?;
+    answer(&name, network, request, journal)
 }
 
-/// Carries out STATUS: checks that the kernel can create the link and that the master exists, and asks the IPAM plugin.
-pub fn status(kind: &'static str, master: &MasterChoice, ipam: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
-    kinds::require(kind, host)?;
-    status::require(master, host)?;
-    ipam::delegate(ipam, Command::Status, host)
+/// The result of ADD, with the link as it is now.
+pub fn answer(
+    name: &IfName,
+    network: ResolvedNetwork,
+    request: &Request,
+    journal: &mut Journal<'_>,
+) -> Result<CniResult, Error> {
+    let link = verify::present(Ns::Container, name, journal.host())?;
+    Ok(CniResult { interfaces: vec![described(&link, request.netns().unwrap_or_default())], ..network.result })
 }
-
-/// Carries out DEL: removes the link, then has the IPAM plugin release its addresses. It needs no key but `ipam`, and a
-/// missing object is success.
-///
-/// # Errors
-/// The first failure. Then the addresses are not released, unless the IPAM plugin speaks by the link.
-pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let mut removal = Removal::new(host);
-    ipam::del_with(request, &mut removal, |removal| {
-        removal.attempt(|host| leftovers::remove_child(kind, request, host))
-    });
-    removal.finish()
-}
-
-/// Carries out GC: removes the links of attachments that are not valid, then has the IPAM plugin release their addresses.
-/// A link that cannot be removed keeps its address.
-///
-/// # Errors
-/// The first failure; all is tried.
-pub fn gc(kind: &'static str, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let mut removal = Removal::new(host);
-    ipam::gc_with(request, &mut removal, |removal| leftovers::remove_invalid_children(kind, request, valid, removal));
-    removal.finish()
-}
-
-#[cfg(test)]
-mod tests;

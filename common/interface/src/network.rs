@@ -22,7 +22,7 @@ pub enum HostGateway {
 }
 
 /// Addresses and routes for the container, with their gateways.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResolvedNetwork {
     /// The result of the IPAM plugin, with the gateways.
     pub result: CniResult,

@@ -1,17 +1,21 @@
 //! The static IPAM plugin: returns the configured addresses, and keeps no state.
 //!
-//! It does not look at the machine. There is a file for each command except DEL, which has nothing to do; `config.rs`
-//! reads the addresses of all sources.
+//! The addresses of all sources are in the reference's order: those of `ipam.addresses` and `CNI_ARGS`, unless
+//! `args.cni.ips` replaces them; `runtimeConfig.ips` replaces all others. It does not look at the machine.
 
+use std::net::IpAddr;
+
+use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::json::Json;
 use cni_core::request::Request;
+use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_plugin::host::Host;
+use cni_plugin::ipam::{RequestedKeys, RouteKeys, no_section, parse_optional_ip, refuse_several_of_a_family};
+use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
-
-mod add;
-mod check;
-mod config;
-mod status;
+use serde::Deserialize;
 
 /// The plugin.
 pub struct Static;
@@ -21,10 +25,214 @@ impl Plugin for Static {
         "static"
     }
 
-    cni_plugin::commands!(examine, add, check, status);
+    fn examine(&self, request: &Request) -> Result<(), Error> {
+        Config::load(request).map(drop)
+    }
+
+    fn add(&self, request: &Request, _journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        let Config { addresses, routes, dns } = Config::load(request)?;
+        let ips = addresses.into_iter().map(|FixedAddress { cidr, gateway }| IpConfig {
+            interface: None,
+            address: cidr,
+            gateway,
+        });
+        Ok(CniResult { interfaces: Vec::new(), ips: ips.collect(), routes, dns })
+    }
 
     /// Nothing was reserved.
     fn del(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
     }
+
+    /// Verifies that `prevResult` has every configured address, with its gateway.
+    fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        let config = Config::load(request)?;
+        let result = request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "Required prevResult missing"))?;
+        let ifname = request.attachment()?.ifname;
+        config.addresses.iter().try_for_each(|address| find(address, &result, ifname.as_str()))
+    }
+
+    fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        self.examine(request)
+    }
+}
+
+fn find(&FixedAddress { cidr, gateway }: &FixedAddress, result: &CniResult, ifname: &str) -> Result<(), Error> {
+    let mut found = result.ips.iter().filter(|ip| ip.address == cidr).peekable();
+    if found.peek().is_none() {
+        return Err(fail!(
+            CheckFailed,
+            "static: Failed to find addr {cidr} on interface {ifname}",
+            details: "{cidr} is configured, and not in prevResult"
+        ));
+    }
+    match gateway {
+        Some(gateway) if !found.any(|ip| ip.gateway == Some(gateway)) => Err(fail!(
+            CheckFailed,
+            "static: Failed to match addr {gateway} on interface {ifname}",
+            details: "the gateway of {cidr} in prevResult is another one"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// An address with its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FixedAddress {
+    /// The address and the length of its network's prefix.
+    cidr: Cidr,
+    gateway: Option<IpAddr>,
+}
+
+/// The content of the result of ADD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Config {
+    /// The addresses in the order of the result.
+    addresses: Vec<FixedAddress>,
+    routes: Vec<Route>,
+    /// The name resolution.
+    dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    ipam: Option<IpamKeys>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IpamKeys {
+    addresses: Vec<AddressKeys>,
+    routes: Vec<RouteKeys>,
+    dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AddressKeys {
+    address: String,
+    gateway: String,
+    /// `Address`. The reference has two fields whose names differ only in case, so this is not another spelling of
+    /// `address`. There it is an object of bytes, which nobody uses; here a text counts if there is no `address`.
+    #[serde(rename = "Address")]
+    capitalized: Option<Json>,
+}
+
+impl Config {
+    /// Reads the addresses of all sources. Those of `ipam.addresses` are checked when they are used.
+    ///
+    /// # Errors
+    /// For the first value that cannot be used, with the reference's messages.
+    fn load(request: &Request) -> Result<Self, Error> {
+        let Keys { ipam } = request.decode()?;
+        let IpamKeys { addresses, routes, dns } = ipam.ok_or_else(no_section)?;
+        // The reference reads gateways with the rest of the configuration, even if the addresses are replaced.
+        for (index, keys) in addresses.iter().enumerate() {
+            keys.gateway(index)?;
+        }
+        let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
+        let usable: Vec<FixedAddress> = configured.iter().flatten().copied().collect();
+        let cni_args = request.args()?;
+        let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
+        let requested = request.decode::<RequestedKeys>()?.lists();
+        let requested = requested.iter().map(|(key, list)| parse_list(key, list, &usable));
+        let requested: Vec<Vec<FixedAddress>> = requested.collect::<Result<_, _>>()?;
+        let replacement = requested.into_iter().rev().find(|list| !list.is_empty());
+        let mut addresses = match replacement {
+            Some(list) => list,
+            None => configured.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().chain(from_args).collect(),
+        };
+        set_gateways(&mut addresses, cni_args.gateway.as_deref())?;
+        refuse_several_of_a_family(addresses.iter().map(|address| address.cidr.family()), request.version)?;
+        Ok(Self { addresses, routes: RouteKeys::parse_all(&routes)?, dns })
+    }
+}
+
+impl AddressKeys {
+    fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
+        let text = self.text();
+        let refused = || {
+            fail!(
+                InvalidConfig,
+                "the 'address' field is expected to be in CIDR notation, got: '{text}'",
+                details: "ipam.addresses[{index}].address"
+            )
+        };
+        let cidr = parse_cidr(text).ok_or_else(refused)?;
+        Ok(FixedAddress { cidr, gateway: self.gateway(index)? })
+    }
+
+    fn text(&self) -> &str {
+        match &self.capitalized {
+            Some(Json::String(text)) if self.address.is_empty() => text,
+            Some(_) | None => &self.address,
+        }
+    }
+
+    fn gateway(&self, index: usize) -> Result<Option<IpAddr>, Error> {
+        parse_optional_ip(&format!("ipam.addresses[{index}].gateway"), &self.gateway)
+    }
+}
+
+/// Parses a network. The reference treats an IPv4 address in IPv6 notation with a prefix shorter than 96 as `/0`; it is
+/// refused here.
+fn parse_cidr(text: &str) -> Option<Cidr> {
+    let is_plain = |cidr: &Cidr| cidr.address().to_canonical() == cidr.address();
+    text.parse().ok().filter(is_plain)
+}
+
+/// An address from outside of `ipam.addresses`. In the network of a configured address it may do without a prefix
+/// length, as podman sends it, and has that one's gateway.
+fn parse_given(text: &str, configured: &[FixedAddress]) -> Option<FixedAddress> {
+    let bare = || {
+        let address = parse_ip(text)?;
+        Cidr::new(address, network_of(address, configured)?.cidr.prefix())
+    };
+    let cidr = parse_cidr(text).or_else(bare)?;
+    let gateway = network_of(cidr.address(), configured).and_then(|configured| configured.gateway);
+    Some(FixedAddress { cidr, gateway })
+}
+
+fn network_of(address: IpAddr, configured: &[FixedAddress]) -> Option<&FixedAddress> {
+    configured.iter().find(|configured| configured.cidr.contains(address))
+}
+
+fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
+    let parse = |text: &str| {
+        let text = text.trim();
+        parse_given(text, configured).ok_or_else(|| {
+            let text = format!("the 'ip' field is expected to be in CIDR notation, got: '{text}'");
+            fail!(InvalidEnvironment, "{text}", details: "IP in CNI_ARGS")
+        })
+    };
+    list.map_or_else(|| Ok(Vec::new()), |list| list.split(',').map(parse).collect())
+}
+
+fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
+    let parse = |(index, text): (usize, &String)| {
+        let refused = || {
+            let text = format!("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'");
+            fail!(InvalidConfig, "{text}", details: "{key}[{index}]")
+        };
+        parse_given(text, configured).ok_or_else(refused)
+    };
+    list.iter().enumerate().map(parse).collect()
+}
+
+/// Sets each gateway for the addresses whose network contains it; the last one wins.
+fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), Error> {
+    for text in list.into_iter().flat_map(|list| list.split(',')) {
+        let refused = || fail!(InvalidEnvironment, "invalid gateway address: {text}", details: "GATEWAY in CNI_ARGS");
+        let gateway = parse_ip(text.trim()).ok_or_else(refused)?;
+        let mut matched = false;
+        for address in addresses.iter_mut().filter(|address| address.cidr.contains(gateway)) {
+            address.gateway = Some(gateway);
+            matched = true;
+        }
+        if !matched {
+            log::info!("GATEWAY {gateway} of CNI_ARGS is in no address's network, and is ignored");
+        }
+    }
+    Ok(())
 }

@@ -10,7 +10,7 @@ use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::Request;
-use cni_core::result::{CniResult, Dns, IpConfig, Route};
+use cni_core::result::{CniResult, Dns, IpConfig};
 use cni_plugin::host::Host;
 use cni_plugin::ipam::{RequestedKeys, RouteKeys, no_section, parse_optional_ip, refuse_several_of_a_family};
 use cni_plugin::journal::Journal;
@@ -26,17 +26,11 @@ impl Plugin for Static {
     }
 
     fn examine(&self, request: &Request) -> Result<(), Error> {
-        Config::load(request).map(drop)
+        configured_result(request).map(drop)
     }
 
     fn add(&self, request: &Request, _journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        let Config { addresses, routes, dns } = Config::load(request)?;
-        let ips = addresses.into_iter().map(|FixedAddress { cidr, gateway }| IpConfig {
-            interface: None,
-            address: cidr,
-            gateway,
-        });
-        Ok(CniResult { interfaces: Vec::new(), ips: ips.collect(), routes, dns })
+        configured_result(request)
     }
 
     /// Nothing was reserved.
@@ -46,10 +40,10 @@ impl Plugin for Static {
 
     /// Verifies that `prevResult` has every configured address, with its gateway.
     fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        let config = Config::load(request)?;
+        let wanted = configured_result(request)?;
         let result = request.prev_result()?.ok_or_else(|| fail!(InvalidConfig, "Required prevResult missing"))?;
         let ifname = request.attachment()?.ifname;
-        config.addresses.iter().try_for_each(|address| find(address, &result, ifname.as_str()))
+        wanted.ips.iter().try_for_each(|ip| find(ip, &result, ifname.as_str()))
     }
 
     fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
@@ -57,7 +51,7 @@ impl Plugin for Static {
     }
 }
 
-fn find(&FixedAddress { cidr, gateway }: &FixedAddress, result: &CniResult, ifname: &str) -> Result<(), Error> {
+fn find(&IpConfig { address: cidr, gateway, .. }: &IpConfig, result: &CniResult, ifname: &str) -> Result<(), Error> {
     let mut found = result.ips.iter().filter(|ip| ip.address == cidr).peekable();
     if found.peek().is_none() {
         return Err(fail!(
@@ -74,24 +68,6 @@ fn find(&FixedAddress { cidr, gateway }: &FixedAddress, result: &CniResult, ifna
         )),
         Some(_) | None => Ok(()),
     }
-}
-
-/// An address with its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FixedAddress {
-    /// The address and the length of its network's prefix.
-    cidr: Cidr,
-    gateway: Option<IpAddr>,
-}
-
-/// The content of the result of ADD.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Config {
-    /// The addresses in the order of the result.
-    addresses: Vec<FixedAddress>,
-    routes: Vec<Route>,
-    /// The name resolution.
-    dns: Dns,
 }
 
 #[derive(Default, Deserialize)]
@@ -119,38 +95,36 @@ struct AddressKeys {
     capitalized: Option<Json>,
 }
 
-impl Config {
-    /// Reads the addresses of all sources. Those of `ipam.addresses` are checked when they are used.
-    ///
-    /// # Errors
-    /// For the first value that cannot be used, with the reference's messages.
-    fn load(request: &Request) -> Result<Self, Error> {
-        let Keys { ipam } = request.decode()?;
-        let IpamKeys { addresses, routes, dns } = ipam.ok_or_else(no_section)?;
-        // The reference reads gateways with the rest of the configuration, even if the addresses are replaced.
-        for (index, keys) in addresses.iter().enumerate() {
-            keys.gateway(index)?;
-        }
-        let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
-        let usable: Vec<FixedAddress> = configured.iter().flatten().copied().collect();
-        let cni_args = request.args()?;
-        let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
-        let requested = request.decode::<RequestedKeys>()?.lists();
-        let requested = requested.iter().map(|(key, list)| parse_list(key, list, &usable));
-        let requested: Vec<Vec<FixedAddress>> = requested.collect::<Result<_, _>>()?;
-        let replacement = requested.into_iter().rev().find(|list| !list.is_empty());
-        let mut addresses = match replacement {
-            Some(list) => list,
-            None => configured.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().chain(from_args).collect(),
-        };
-        set_gateways(&mut addresses, cni_args.gateway.as_deref())?;
-        refuse_several_of_a_family(addresses.iter().map(|address| address.cidr.family()), request.version)?;
-        Ok(Self { addresses, routes: RouteKeys::parse_all(&routes)?, dns })
+/// The result of ADD. The addresses of `ipam.addresses` are checked when they are used.
+///
+/// # Errors
+/// For the first value that cannot be used, with the reference's messages.
+fn configured_result(request: &Request) -> Result<CniResult, Error> {
+    let Keys { ipam } = request.decode()?;
+    let IpamKeys { addresses, routes, dns } = ipam.ok_or_else(no_section)?;
+    // The reference reads gateways with the rest of the configuration, even if the addresses are replaced.
+    for (index, keys) in addresses.iter().enumerate() {
+        keys.gateway(index)?;
     }
+    let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
+    let usable: Vec<IpConfig> = configured.iter().flatten().copied().collect();
+    let cni_args = request.args()?;
+    let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
+    let requested = request.decode::<RequestedKeys>()?.lists();
+    let requested = requested.iter().map(|(key, list)| parse_list(key, list, &usable));
+    let requested: Vec<Vec<IpConfig>> = requested.collect::<Result<_, _>>()?;
+    let replacement = requested.into_iter().rev().find(|list| !list.is_empty());
+    let mut ips = match replacement {
+        Some(list) => list,
+        None => configured.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().chain(from_args).collect(),
+    };
+    set_gateways(&mut ips, cni_args.gateway.as_deref())?;
+    refuse_several_of_a_family(ips.iter().map(|ip| ip.address.family()), request.version)?;
+    Ok(CniResult { interfaces: Vec::new(), ips, routes: RouteKeys::parse_all(&routes)?, dns })
 }
 
 impl AddressKeys {
-    fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
+    fn parse(&self, index: usize) -> Result<IpConfig, Error> {
         let text = self.text();
         let refused = || {
             fail!(
@@ -159,8 +133,8 @@ impl AddressKeys {
                 details: "ipam.addresses[{index}].address"
             )
         };
-        let cidr = parse_cidr(text).ok_or_else(refused)?;
-        Ok(FixedAddress { cidr, gateway: self.gateway(index)? })
+        let address = parse_cidr(text).ok_or_else(refused)?;
+        Ok(IpConfig { interface: None, address, gateway: self.gateway(index)? })
     }
 
     fn text(&self) -> &str {
@@ -184,21 +158,21 @@ fn parse_cidr(text: &str) -> Option<Cidr> {
 
 /// An address from outside of `ipam.addresses`. In the network of a configured address it may do without a prefix
 /// length, as podman sends it, and has that one's gateway.
-fn parse_given(text: &str, configured: &[FixedAddress]) -> Option<FixedAddress> {
+fn parse_given(text: &str, configured: &[IpConfig]) -> Option<IpConfig> {
     let bare = || {
         let address = parse_ip(text)?;
-        Cidr::new(address, network_of(address, configured)?.cidr.prefix())
+        Cidr::new(address, network_of(address, configured)?.address.prefix())
     };
-    let cidr = parse_cidr(text).or_else(bare)?;
-    let gateway = network_of(cidr.address(), configured).and_then(|configured| configured.gateway);
-    Some(FixedAddress { cidr, gateway })
+    let address = parse_cidr(text).or_else(bare)?;
+    let gateway = network_of(address.address(), configured).and_then(|configured| configured.gateway);
+    Some(IpConfig { interface: None, address, gateway })
 }
 
-fn network_of(address: IpAddr, configured: &[FixedAddress]) -> Option<&FixedAddress> {
-    configured.iter().find(|configured| configured.cidr.contains(address))
+fn network_of(address: IpAddr, configured: &[IpConfig]) -> Option<&IpConfig> {
+    configured.iter().find(|configured| configured.address.contains(address))
 }
 
-fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
+fn parse_args(list: Option<&str>, configured: &[IpConfig]) -> Result<Vec<IpConfig>, Error> {
     let parse = |text: &str| {
         let text = text.trim();
         parse_given(text, configured).ok_or_else(|| {
@@ -209,7 +183,7 @@ fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<Fix
     list.map_or_else(|| Ok(Vec::new()), |list| list.split(',').map(parse).collect())
 }
 
-fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, Error> {
+fn parse_list(key: &str, list: &[String], configured: &[IpConfig]) -> Result<Vec<IpConfig>, Error> {
     let parse = |(index, text): (usize, &String)| {
         let refused = || {
             let text = format!("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'");
@@ -221,13 +195,13 @@ fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result
 }
 
 /// Sets each gateway for the addresses whose network contains it; the last one wins.
-fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), Error> {
+fn set_gateways(ips: &mut [IpConfig], list: Option<&str>) -> Result<(), Error> {
     for text in list.into_iter().flat_map(|list| list.split(',')) {
         let refused = || fail!(InvalidEnvironment, "invalid gateway address: {text}", details: "GATEWAY in CNI_ARGS");
         let gateway = parse_ip(text.trim()).ok_or_else(refused)?;
         let mut matched = false;
-        for address in addresses.iter_mut().filter(|address| address.cidr.contains(gateway)) {
-            address.gateway = Some(gateway);
+        for ip in ips.iter_mut().filter(|ip| ip.address.contains(gateway)) {
+            ip.gateway = Some(gateway);
             matched = true;
         }
         if !matched {

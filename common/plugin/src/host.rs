@@ -131,14 +131,21 @@ impl dyn Host + '_ {
         Ok(self.links(ns, LinkQuery::Towards(address))?.pop())
     }
 
+    /// Opens the container's namespace as [`Host::enter`] does. Returns whether the path leads to one.
+    pub fn enter_if_exists(&mut self, path: &str) -> Result<bool, Error> {
+        match self.enter(path) {
+            Ok(()) => Ok(true),
+            Err(NetnsError::Gone { .. }) => Ok(false),
+            Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
+        }
+    }
+
     /// Enters a namespace of a survey by the first of its paths that still leads there. Returns that path; `None` if there is
     /// none by now.
     pub fn enter_view<'v>(&mut self, view: &'v NetnsView) -> Result<Option<&'v str>, Error> {
         for path in &view.paths {
-            match self.enter(path) {
-                Ok(()) if self.namespaces().identity(Ns::Container)? == view.identity => return Ok(Some(path)),
-                Ok(()) | Err(NetnsError::Gone { .. }) => {}
-                Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+            if self.enter_if_exists(path)? && self.namespaces().identity(Ns::Container)? == view.identity {
+                return Ok(Some(path));
             }
         }
         Ok(None)

@@ -8,7 +8,6 @@ use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
 use cni_model::link::Link;
-use cni_model::netns::NetnsError;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 
@@ -82,10 +81,8 @@ fn other_end(ifname: &IfName, host: &mut dyn Host) -> Result<Port, Error> {
 /// Finds it, unless it is missing or another attachment's: the path of the namespace may lead to another container by
 /// now.
 pub fn find(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Option<Port>, Error> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(None),
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    if !host.enter_if_exists(request.netns().unwrap_or_default())? {
+        return Ok(None);
     }
     let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(None) };
     let end = veth::host_end(&link, host)?.filter(|end| match LinkOwner::of(end, at) {

@@ -6,7 +6,6 @@ use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
-use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::{RuleRemoval, unless_absent};
@@ -17,18 +16,17 @@ use crate::rules::{CHAINS, PARENTS, TABLE, removal};
 
 /// Removes the rules and chains. What remains is logged, and deleted with the namespace.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => match is_anothers(request, host) {
-            Ok(true) => {}
-            Ok(false) => {
-                if let Err(error) = remove(host) {
-                    log::warn!("chains stay in the container's namespace: {}", error.in_full());
-                }
+    if !host.enter_if_exists(request.netns().unwrap_or_default())? {
+        return Ok(());
+    }
+    match is_anothers(request, host) {
+        Ok(true) => {}
+        Ok(false) => {
+            if let Err(error) = remove(host) {
+                log::warn!("chains stay in the container's namespace: {}", error.in_full());
             }
-            Err(error) => log::warn!("the redirection stays, since its owner is not known: {}", error.in_full()),
-        },
-        Err(NetnsError::Gone { .. }) => {}
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+        }
+        Err(error) => log::warn!("the redirection stays, since its owner is not known: {}", error.in_full()),
     }
     Ok(())
 }

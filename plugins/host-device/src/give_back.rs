@@ -8,7 +8,6 @@ use cni_core::request::Request;
 use cni_interface::leftovers::may_be_in_result;
 use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
-use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::attachment_record::is_entered_by_another;
 use cni_plugin::host::{Host, LinkQuery};
@@ -132,10 +131,8 @@ fn find_in(
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
-    match host.enter(netns) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(None),
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    if !host.enter_if_exists(netns)? {
+        return Ok(None);
     }
     if borrower.request.and_then(Request::netns) != Some(netns) && is_entered_by_another(&borrower.at, host)? {
         return Ok(None);

@@ -9,7 +9,6 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_interface::tables;
-use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
@@ -23,10 +22,8 @@ use crate::record::{self, RoutingRecord};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => end_routing(request, &at, host)?,
-        Err(NetnsError::Gone { .. }) => {}
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    if host.enter_if_exists(request.netns().unwrap_or_default())? {
+        end_routing(request, &at, host)?;
     }
     host.apply(&RoutingRecord::remove(&at)).map(|_| ())
 }

@@ -5,7 +5,6 @@ use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_interface::leftovers;
 use cni_model::link::Link;
-use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
@@ -16,10 +15,8 @@ use crate::pair;
 const DELETED: u32 = 0;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(()),
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    if !host.enter_if_exists(request.netns().unwrap_or_default())? {
+        return Ok(());
     }
     let at = request.attachment()?;
     let result = request.prev_result().unwrap_or_default();

@@ -6,7 +6,6 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
-use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
 use cni_plugin::host::Host;
@@ -22,15 +21,12 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let changes = Changes::read(&at, host)?;
     let file = backup_of(request, &at, changes.as_ref())?;
-    let outcome = match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => restore(&at, &file, changes.as_ref(), host)?,
-        Err(NetnsError::Gone { .. }) => Restored::All,
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
-    };
-    match outcome {
-        Restored::All => forget(&at, file, host),
-        Restored::NotAll => Ok(()),
+    if host.enter_if_exists(request.netns().unwrap_or_default())?
+        && restore(&at, &file, changes.as_ref(), host)? == Restored::NotAll
+    {
+        return Ok(());
     }
+    forget(&at, file, host)
 }
 
 /// The state file of ADD. The record names it: the configuration may name another directory by now.

@@ -1,18 +1,61 @@
-//! The routing table of each address: its number, its routes, and the routes that move there from the main table.
+//! The routing table of each address: its number, its routes, and the routes that move there from the main table; and the
+//! record of all that for DEL: nothing else tells which routes were in the main table.
+//!
+//! Without the record, as after an ADD of the reference, DEL removes only the rules, and the tables stay until the
+//! interface is deleted.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_interface::tables;
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::family::Family;
+use cni_core::names::{Attachment, IfName};
+use cni_interface::{routes, tables};
 use cni_model::plan::{Ns, Plan, Step};
-use cni_model::routing::{BY_PROGRAM, FullRoute, KernelRule, SourceRule};
+use cni_model::record::RecordKind;
+use cni_model::routing::{BY_PROGRAM, FullRoute, KernelRule, MAIN_TABLE, SourceRule};
+use cni_plugin::host::Host;
+use cni_plugin::json_record::{JsonRecord, is_of_entered};
+use serde::{Deserialize, Serialize};
 
-use crate::addresses::OwnAddress;
-use crate::facts::Facts;
+use crate::config::OwnAddress;
 
 /// The first table that is tried.
 pub const FIRST: u32 = 100;
+
+/// The routes and rules of the container: everything that decides which tables are taken, and what they get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The index of the interface.
+    pub link: u32,
+    /// The rules of both families.
+    pub rules: Vec<KernelRule>,
+    /// The interface's routes of the main table, of both families.
+    pub routes: Vec<FullRoute>,
+    /// The tables that are taken.
+    pub tables: BTreeSet<u32>,
+}
+
+impl Facts {
+    /// Asks only for the rules, in the entered namespace.
+    pub fn of_rules(host: &mut dyn Host) -> Result<Self, Error> {
+        let mut facts = Self::default();
+        for family in Family::ALL {
+            facts.rules.extend(host.routing().rules(Ns::Container, family)?);
+        }
+        Ok(facts)
+    }
+
+    /// Asks for all of them, in the namespace that was entered.
+    pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
+        let no_link = || fail!(Kernel, "Cannot find network interface {ifname}: Link not found");
+        let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
+        let routes = routes::of_link(link, MAIN_TABLE, host)?;
+        Ok(Self { link, routes, tables: tables::taken(host)?, ..Self::of_rules(host)? })
+    }
+}
 
 /// The routing of packets with one source address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,4 +229,60 @@ fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts
         }
     }
     routes
+}
+
+/// The routes and rules of one attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RoutingRecord {
+    network: String,
+    container: String,
+    ifname: String,
+    /// The namespace, if the kernel can identify it: a container may come again in a new one.
+    namespace: Option<String>,
+    /// The rules, by address and table.
+    pub rules: Vec<(Cidr, u32)>,
+    /// Routes in the tables.
+    pub added: Vec<FullRoute>,
+    /// Routes that were in the main table.
+    pub moved: Vec<FullRoute>,
+}
+
+impl JsonRecord for RoutingRecord {
+    const KIND: RecordKind = RecordKind::new("sbr");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
+    }
+}
+
+impl RoutingRecord {
+    /// The record of an attachment in the entered namespace. An unreadable record counts as missing.
+    pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let Some(record) = Self::read(at, host)? else { return Ok(None) };
+        Ok(is_of_entered(record.namespace.as_deref(), host)?.then_some(record))
+    }
+
+    /// The record of an ADD that wrote none: only its rules can be found.
+    pub fn of_rules(rules: Vec<SourceRule>) -> Self {
+        let rules = rules.into_iter().map(|rule| (rule.source, rule.table)).collect();
+        Self { rules, ..Self::default() }
+    }
+
+    /// The record of a new ADD in the entered namespace, with what an earlier one has done there.
+    pub fn with(mut self, routing: &InterfaceRouting, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        self.network = at.network.to_string();
+        self.container = at.container.to_string();
+        self.ifname = at.ifname.to_string();
+        self.namespace = host.namespaces().identity(Ns::Container)?;
+        for source in routing.sources.iter().filter(|source| !source.has_rule) {
+            push_new(&mut self.rules, (source.rule.source, source.rule.table));
+        }
+        routing.added().chain(&routing.hinted).for_each(|route| push_new(&mut self.added, route.clone()));
+        // A route that an earlier ADD added is not one to restore.
+        let moved = routing.moved.iter().filter(|route| !self.added.contains(route));
+        moved.for_each(|route| push_new(&mut self.moved, route.clone()));
+        self.moved.sort_by_key(|route| route.gateway.is_some());
+        Ok(self)
+    }
 }

@@ -6,16 +6,17 @@
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
+use cni_core::error::Error;
 use cni_core::names::ChainName;
-use cni_netfilter::Proto;
-use cni_netfilter::RulePosition;
+use cni_model::plan::{Ns, Step};
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Match, OwnedChain,
     OwnedChainRef, Target,
 };
+use cni_netfilter::{Proto, RulePosition, RuleRemoval, unless_absent};
+use cni_plugin::host::Host;
 
-use crate::argument::{DnsRedirection, Redirection};
-use crate::entry::{FAMILY, PROTO};
+use crate::argument::{DnsRedirection, FAMILY, PROTO, Redirection};
 
 pub const TABLE: IptablesTable = IptablesTable::Nat;
 
@@ -26,9 +27,9 @@ const REDIRECT: &str = "CONSUL_PROXY_REDIRECT";
 const DNS: &str = "CONSUL_DNS_REDIRECT";
 
 /// Our chains, in the order in which the reference makes them.
-pub const CHAINS: [&str; 5] = [INBOUND, IN_REDIRECT, OUTPUT, REDIRECT, DNS];
+const CHAINS: [&str; 5] = [INBOUND, IN_REDIRECT, OUTPUT, REDIRECT, DNS];
 /// The built-in chains that jump to ours.
-pub const PARENTS: [&str; 2] = ["PREROUTING", "OUTPUT"];
+const PARENTS: [&str; 2] = ["PREROUTING", "OUTPUT"];
 
 const DNS_PORT: u16 = 53;
 
@@ -58,13 +59,6 @@ pub fn ruleset(redirection: &Redirection) -> IptablesRuleset {
     }
 }
 
-/// The removal of all chains, whatever is in them. `entries` are rules that are believed to jump to our chains.
-pub fn removal(entries: Vec<IptablesRule>) -> IptablesRemoval {
-    let parents = || PARENTS.map(ChainName::fixed).to_vec();
-    let chain = |name| OwnedChainRef { name: ChainName::fixed(name), parents: parents(), jumps: JumpRemoval::All };
-    IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules: entries }
-}
-
 fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
     IptablesRule::new(ChainName::fixed(chain), matches, target)
 }
@@ -82,7 +76,7 @@ fn entries(redirection: &Redirection) -> Vec<IptablesRule> {
 }
 
 fn inbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
-    let direct = redirection.direct_inbound.iter().rev().map(|ports| direct(ports.matched()));
+    let direct = redirection.direct_inbound.iter().rev().cloned().map(direct);
     direct.chain([(vec![Match::Protocol(PROTO)], jump(IN_REDIRECT))]).collect()
 }
 
@@ -90,7 +84,7 @@ fn outbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
     let Redirection { direct_users, direct_networks, direct_outbound, proxy, .. } = redirection;
     let users = direct_users.iter().rev().map(|users| direct(Match::User(*users)));
     let networks = direct_networks.iter().rev().map(|network| direct(Match::destination(*network)));
-    let ports = direct_outbound.iter().rev().map(|ports| direct(ports.matched()));
+    let ports = direct_outbound.iter().rev().cloned().map(direct);
     let loopback = Match::destination(Cidr::host(FAMILY.loopback()));
     let always = [direct(Match::User(*proxy)), direct(loopback), (Vec::new(), jump(REDIRECT))];
     users.chain(networks).chain(ports).chain(always).collect()
@@ -118,4 +112,36 @@ fn asked(dns: DnsRedirection) -> [Vec<Match>; 2] {
             DnsRedirection::Port(to) => vec![Match::destination(Cidr::host((*to.ip()).into())), port],
         }
     })
+}
+
+/// Removes everything in one batch. The reference makes its chains first, so without a chain there is nothing to
+/// remove. A user inside the container may jump to our chains from other rules: then all stay, empty.
+pub fn remove(host: &mut dyn Host) -> Result<(), Error> {
+    for chain in CHAINS {
+        if list(host, chain)?.is_some() {
+            return remove_chains(host);
+        }
+    }
+    Ok(())
+}
+
+/// Removes all chains, whatever is in them, and the listed rules that jump to them.
+fn remove_chains(host: &mut dyn Host) -> Result<(), Error> {
+    let mut rules = Vec::new();
+    for parent in PARENTS {
+        rules.extend(list(host, parent)?.unwrap_or_default());
+    }
+    rules.retain(|rule| CHAINS.iter().any(|chain| rule.jumps_to(&ChainName::fixed(chain))));
+    let parents = PARENTS.map(ChainName::fixed).to_vec();
+    let chain =
+        |name| OwnedChainRef { name: ChainName::fixed(name), parents: parents.clone(), jumps: JumpRemoval::All };
+    let removal = IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules };
+    let removal = RuleRemoval::from(removal).known();
+    host.apply(&Step::RemoveRules { ns: Ns::Container, removal }).map(drop)
+}
+
+/// The rules of a chain; `None` if it does not exist.
+fn list(host: &mut dyn Host, chain: &'static str) -> Result<Option<Vec<IptablesRule>>, Error> {
+    let listed = host.netfilter(Ns::Container)?.iptables().list(FAMILY, TABLE, &ChainName::fixed(chain));
+    Ok(unless_absent(listed)?.flatten())
 }

@@ -1,40 +1,24 @@
-//! ADD: sets the kernel parameters, then the properties of the interface. It first records the present values of both.
+//! ADD: sets the kernel parameters, then the properties of the interface, and announces a new MAC address.
 
 use cni_core::error::Error;
 use cni_core::fail;
+use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
-use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::verify;
-use cni_model::plan::{LinkSetting, Ns, Plan, Step, SysctlNeed};
+use cni_model::plan::{LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
-use crate::announce::NotifyParameter;
-use crate::changes::Changes;
-use crate::config::{Config, backup_in};
-use crate::properties::Properties;
-use crate::{allow, announce, backup};
+use crate::changes::{ChangedParameter, Changes, parse_backup, render_backup};
+use crate::config::{Config, Properties, backup_in};
 
-pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let config = Config::load(request)?;
-    allow::verify(&config.parameters, journal.host())?;
-    let mut result = verify::prev_result(request)?;
-    let at = request.attachment()?;
-    journal.host().enter(request.netns().unwrap_or_default())?;
-    if !config.is_empty() {
-        tune(&config, &at, journal)?;
-    }
-    update_result(&mut result, &at.ifname, &config.wanted);
-    Ok(result)
-}
-
-fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
+/// Sets the kernel parameters, then the properties of the interface. It first records the present values of both.
+pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
     let earlier = EarlierAdd::observe(at, journal.host())?;
     let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
-    let switches = announcement(config, &at.ifname, journal.host())?;
+    let switches = switches(&config.wanted, &at.ifname, journal.host())?;
     let file = config.backup(at)?;
     let former = FormerBackup::observe(&file, at, earlier.changes(), journal.host())?;
     let mut plan = Plan::default();
@@ -43,7 +27,10 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
         plan.owned(backup_written(config, at, former.as_ref(), &earlier, journal.host())?);
     }
     plan.owned(changes.with_switches(&switches).write(at));
-    set_parameters(&mut plan, config, &at.ifname);
+    for parameter in &config.parameters {
+        let (key, value) = (parameter.name.of(&at.ifname), parameter.value.clone());
+        plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
+    }
     if former.is_none() && !config.wanted.is_empty() {
         plan.owned(backup_written(config, at, None, &earlier, journal.host())?);
     }
@@ -57,11 +44,6 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
         plan.owned(Step::RemoveStateFile { file, directories: Vec::new() });
     }
     journal.apply(&plan)
-}
-
-/// The parameters to set while the MAC address changes.
-fn announcement(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Vec<NotifyParameter>, Error> {
-    if config.wanted.mac.is_some() { announce::switches(name, host) } else { Ok(Vec::new()) }
 }
 
 /// The record of an ADD that was not undone.
@@ -121,7 +103,7 @@ impl FormerBackup {
         if host.files().state_file(file)?.as_ref() == Some(&text) {
             return Ok(None);
         }
-        match backup::parse(&text) {
+        match parse_backup(&text) {
             Ok(before) => Ok(Some(Self { file: former, before })),
             Err(error) => {
                 log::warn!("{former} is left alone: {error}");
@@ -142,7 +124,7 @@ fn backup_written(
     let file = config.backup(at)?;
     let here = observe_interface(config, &at.ifname, &file, earlier, host)?;
     let before = former.map(|former| former.before.clone()).unwrap_or_default().or(here);
-    Ok(Step::WriteStateFile { file, text: backup::render(&before) })
+    Ok(Step::WriteStateFile { file, text: render_backup(&before) })
 }
 
 /// The former properties of the interface, from the state file or else from the kernel.
@@ -166,7 +148,7 @@ fn observe_interface(
         EarlierAdd::Elsewhere => None,
         EarlierAdd::Nothing | EarlierAdd::Here(_) => host.files().state_file(file)?,
     };
-    match text.map(|text| backup::parse(&text)) {
+    match text.map(|text| parse_backup(&text)) {
         None => Ok(now),
         Some(Ok(before)) => Ok(before.or(now)),
         Some(Err(error)) => {
@@ -176,27 +158,50 @@ fn observe_interface(
     }
 }
 
-fn set_parameters(plan: &mut Plan, config: &Config, name: &IfName) {
-    for parameter in &config.parameters {
-        let (key, value) = (parameter.name.of(name), parameter.value.clone());
-        plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
-    }
-}
-
 /// The properties, when the parameters have their values.
 fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Plan, Error> {
-    let switches = announcement(config, name, host)?;
+    let switches = switches(&config.wanted, name, host)?;
     let mut plan = Plan::default();
     for step in config.wanted.steps(name) {
         let changes_mac = matches!(step, Step::SetLink { setting: LinkSetting::Mac(_), .. });
-        let steps = if changes_mac { announce::around(step, &switches) } else { vec![step] };
+        let steps = if changes_mac { around(step, &switches) } else { vec![step] };
         steps.into_iter().for_each(|step| plan.owned(step));
     }
     Ok(plan)
 }
 
+/// The parameters with which the kernel announces a new MAC address to the neighbours, which would otherwise send to the old one
+/// until they forget it (see the kernel's ip-sysctl documentation).
+const PARAMETERS: [(Family, &str); 2] = [(Family::V4, "arp_notify"), (Family::V6, "ndisc_notify")];
+
+/// The parameters that have to be 1 while the address changes and are not, if it changes. Without IPv6 there is at most one.
+fn switches(wanted: &Properties, name: &IfName, host: &mut dyn Host) -> Result<Vec<ChangedParameter>, Error> {
+    let mut switches = Vec::new();
+    if wanted.mac.is_none() {
+        return Ok(switches);
+    }
+    for (family, parameter) in PARAMETERS {
+        let key = Sysctl::interface(family, name, parameter);
+        let before = host.files().sysctl(Ns::Container, &key)?.filter(|value| value != "1");
+        let switch = |before| ChangedParameter { path: key.path(), value: "1".to_owned(), before: Some(before) };
+        switches.extend(before.map(switch));
+    }
+    Ok(switches)
+}
+
+/// A step that changes the address, and the steps around it: a parameter that was set has to be set back.
+fn around(change: Step, switches: &[ChangedParameter]) -> Vec<Step> {
+    let set = |switch: &ChangedParameter, value: &str, need| {
+        let (key, value) = (switch.key(), value.to_owned());
+        Step::SetSysctl { ns: Ns::Container, key, value, need }
+    };
+    let on = switches.iter().map(|switch| set(switch, &switch.value, SysctlNeed::Wanted));
+    let back = switches.iter().filter_map(|switch| Some(set(switch, switch.before.as_ref()?, SysctlNeed::Required)));
+    on.chain([change]).chain(back).collect()
+}
+
 /// Sets the new MAC address in the result, where podman reads it. Interfaces of this name on the host are others.
-fn update_result(result: &mut CniResult, name: &IfName, wanted: &Properties) {
+pub fn update_result(result: &mut CniResult, name: &IfName, wanted: &Properties) {
     let reported =
         result.interfaces.iter_mut().filter(|reported| reported.name == name.as_str() && !reported.sandbox.is_empty());
     for reported in reported {

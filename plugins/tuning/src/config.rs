@@ -3,13 +3,14 @@
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::mac::Mac;
-use cni_core::names::{Attachment, hash_hex};
+use cni_core::names::{Attachment, IfName, hash_hex};
 use cni_core::request::Request;
 use cni_interface::keys::{MacKey, first_mac};
+use cni_model::link::Link;
+use cni_model::plan::{LinkSetting, Ns, Step};
 use cni_model::state_file::{LONGEST_NAME, StateFile, StateFileError};
 use serde::Deserialize;
 
-use crate::properties::Properties;
 use crate::sysctl::{Parameter, SysctlKeys, merge};
 
 /// The default directory of state files, as in the reference.
@@ -25,7 +26,8 @@ pub struct Config {
     pub parameters: Vec<Parameter>,
     /// Properties of the interface.
     pub wanted: Properties,
-    data_dir: String,
+    /// The directory of the state file as it is written; empty for the reference's.
+    pub data_dir: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,11 +96,6 @@ impl Config {
         backup_in(&self.data_dir, at.container.as_str(), at.ifname.as_str()).map_err(no_directory)
     }
 
-    /// The directory of [`Config::backup`] as it is written; empty for the reference's.
-    pub fn data_dir(&self) -> &str {
-        &self.data_dir
-    }
-
     /// Whether nothing changes, as with the lists that podman and nerdctl write.
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty() && self.wanted.is_empty()
@@ -145,6 +142,61 @@ fn mac(from_args: Option<String>, from_runtime: String, from_env: String, own: S
 fn number(key: &'static str, value: i64) -> Result<u32, Error> {
     let refused = || fail!(InvalidConfig, "invalid {key} {value} (must be between 0 and {MOST})");
     u32::try_from(value).ok().filter(|_| value <= MOST).ok_or_else(refused)
+}
+
+/// The properties of an interface that the plugin sets, configured or former ones: each with its value if it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    pub mac: Option<Mac>,
+    /// `IFF_PROMISC`: what the administrator asks for. Packet sniffers are not counted.
+    pub promisc: Option<bool>,
+    /// In bytes.
+    pub mtu: Option<u32>,
+    /// `IFF_ALLMULTI`
+    pub all_multicast: Option<bool>,
+    /// In packets.
+    pub tx_queue_length: Option<u32>,
+}
+
+impl Properties {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Those of a link that `wanted` would change.
+    pub fn before(link: &Link, wanted: &Self) -> Self {
+        Self {
+            mac: wanted.mac.as_ref().and(link.mac.clone()),
+            promisc: wanted.promisc.map(|_| link.promisc),
+            mtu: wanted.mtu.map(|_| link.mtu),
+            all_multicast: wanted.all_multicast.map(|_| link.all_multicast),
+            tx_queue_length: wanted.tx_queue_length.map(|_| link.tx_queue_length),
+        }
+    }
+
+    /// These properties, and the missing ones from `others`.
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            mac: self.mac.or(others.mac),
+            promisc: self.promisc.or(others.promisc),
+            mtu: self.mtu.or(others.mtu),
+            all_multicast: self.all_multicast.or(others.all_multicast),
+            tx_queue_length: self.tx_queue_length.or(others.tx_queue_length),
+        }
+    }
+
+    /// The steps of ADD, in the reference's order.
+    pub fn steps(&self, name: &IfName) -> Vec<Step> {
+        let Self { mac, promisc, mtu, all_multicast, tx_queue_length } = self.clone();
+        let settings = [
+            mac.map(LinkSetting::Mac),
+            promisc.map(LinkSetting::Promisc),
+            mtu.map(LinkSetting::Mtu),
+            all_multicast.map(LinkSetting::AllMulticast),
+            tx_queue_length.map(LinkSetting::TxQueueLength),
+        ];
+        settings.into_iter().flatten().map(|setting| Step::set_link(Ns::Container, name, setting)).collect()
+    }
 }
 
 #[cfg(test)]

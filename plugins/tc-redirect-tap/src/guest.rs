@@ -13,7 +13,8 @@ use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::KIND;
+/// The kernel's word for tap devices.
+pub const KIND: &str = "tun";
 
 /// The addresses of the interface, which the virtual machine takes over. Those that name no interface are among them, unless
 /// they may be another interface's.

@@ -23,16 +23,13 @@ use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
 use crate::config::Config;
-use crate::guest::{TapEntries, targets};
+use crate::guest::{KIND, TapEntries, targets};
 
 mod config;
 mod guest;
 
 /// The plugin.
 pub struct TcRedirectTap;
-
-/// The kernel's word for tap devices.
-const KIND: &str = "tun";
 
 impl Plugin for TcRedirectTap {
     fn kind(&self) -> &'static str {

@@ -1,5 +1,5 @@
-//! Moves a link back to the host, wherever it is: in the container under any name, or on the host under the
-//! container's name, after the namespace has ended.
+//! Moves a link back to the host, wherever it is: in the container under any name, on the host under the container's name,
+//! after the namespace has ended, or in a network namespace that the container has made itself.
 
 use cni_core::error::Error;
 use cni_core::fail;
@@ -8,43 +8,41 @@ use cni_core::request::Request;
 use cni_interface::leftovers::may_be_in_result;
 use cni_interface::naming::is_pattern;
 use cni_model::link::Link;
+use cni_model::netns::NetnsView;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
-use cni_plugin::attachment_record::is_entered_by_another;
+use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, is_of_another};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::namespace::Life;
 
+use crate::config::configured_name;
 use crate::find::find_lost;
-use crate::link_to_return::{LinkToReturn, find_verdict};
-use crate::moved_link::{MovedLink, takes_ports};
-use crate::moved_on;
-use crate::proof::{LinkIdentity, Proof};
+use crate::moved_link::{FormerEnd, LinkIdentity, MovedLink, Proof, takes_ports};
 
-/// A request to move the link of an attachment back.
-#[derive(Clone, Debug)]
-pub struct ReturnRequest<'a> {
-    pub at: Attachment,
-    /// The request of DEL; `None` in ADD and GC, which look in the recorded namespace.
-    pub request: Option<&'a Request>,
-    /// The link's name on the host in the configuration.
-    pub configured: Option<&'a str>,
+/// A link to be moved back, and the proof that it is the one that ADD moved.
+struct LinkToReturn {
+    ns: Ns,
+    link: Link,
+    loan: MovedLink,
+    verdict: Proof,
 }
 
-/// Moves the link back, if there is one. A link that was deleted with its namespace, or moved back already, is success.
+/// Moves the link of an attachment back, if there is one. A link that was deleted with its namespace, or moved back already, is success.
 ///
 /// # Errors
 /// If the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
-pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<(), Error> {
-    let recorded = MovedLink::read(&borrower.at, host)?;
-    let mut found = match find_inside(borrower, recorded.as_ref(), host)? {
+pub fn give_back(at: &Attachment, request: Option<&Request>, host: &mut dyn Host) -> Result<(), Error> {
+    let recorded = MovedLink::read(at, host)?;
+    let mut found = match find_inside(at, request, recorded.as_ref(), host)? {
         Some(found) => Some(found),
-        None => find_on_host(borrower, recorded.as_ref(), host)?,
+        None => find_on_host(request, recorded.as_ref(), host)?,
     };
     if let Some(loan) = recorded.as_ref().filter(|_| found.is_none()) {
-        found = moved_on::find(loan, host)?;
+        found = find_moved_on(loan, host)?;
     }
     let is_away = found.is_none() && is_away(recorded.as_ref(), host)?;
-    if let Some(stray) = found {
-        bring_home(stray, host)?;
+    if let Some(found) = found {
+        move_back(found, host)?;
     } else if let Some(loan) = &recorded {
         restore(loan, host)?;
     }
@@ -56,7 +54,7 @@ pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<()
 
 /// Moves a link to the host, under its recorded name. A link that the container may have made itself is not set up, and gets
 /// no bridge.
-fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut dyn Host) -> Result<(), Error> {
+fn move_back(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut dyn Host) -> Result<(), Error> {
     let own = IfName::parse(&loan.name)?;
     let (alias, new_name) = (loan.alias.clone().unwrap_or_default(), own.clone());
     let moved = LinkMove { from: ns, index: link.index, name: link.name.clone(), to: Ns::Host, new_name, alias };
@@ -91,7 +89,7 @@ fn is_recorded(own: &IfName, loan: &MovedLink, host: &mut dyn Host) -> Result<bo
 fn restore(loan: &MovedLink, host: &mut dyn Host) -> Result<(), Error> {
     let own = IfName::parse(&loan.name)?;
     let Some(link) = host.link(Ns::Host, &own)?.filter(|link| loan.is(link)) else { return Ok(()) };
-    if find_verdict(Ns::Host, &link, loan, host)? != Proof::Proven {
+    if loan.verdict(Ns::Host, &link, host)? != Proof::Proven {
         return Ok(());
     }
     set_back(loan, &link, &own, host);
@@ -112,34 +110,35 @@ fn is_away(recorded: Option<&MovedLink>, host: &mut dyn Host) -> Result<bool, Er
 /// Finds the link in the namespace that the runtime names, or else in the one of ADD: the path may lead to another
 /// container by now.
 fn find_inside(
-    borrower: &ReturnRequest<'_>,
+    at: &Attachment,
+    request: Option<&Request>,
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
-    let reported =
-        borrower.request.and_then(Request::netns).or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
-    if let Some(found) = find_in(reported, borrower, recorded, host)? {
+    let reported = request.and_then(Request::netns).or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
+    if let Some(found) = find_in(reported, at, request, recorded, host)? {
         return Ok(Some(found));
     }
     let Some(loan) = recorded.filter(|loan| loan.netns != reported) else { return Ok(None) };
-    find_in(&loan.netns, borrower, recorded, host)
+    find_in(&loan.netns, at, request, recorded, host)
 }
 
 fn find_in(
     netns: &str,
-    borrower: &ReturnRequest<'_>,
+    at: &Attachment,
+    request: Option<&Request>,
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
     if !host.enter_if_exists(netns)? {
         return Ok(None);
     }
-    if borrower.request.and_then(Request::netns) != Some(netns) && is_entered_by_another(&borrower.at, host)? {
+    if request.and_then(Request::netns) != Some(netns) && is_entered_by_another(at, host)? {
         return Ok(None);
     }
-    let of_name = host.link(Ns::Container, &borrower.at.ifname)?;
+    let of_name = host.link(Ns::Container, &at.ifname)?;
     let Some(loan) = recorded else {
-        let found = by_alias(of_name, borrower, host)?;
+        let found = by_alias(of_name, at, request, host)?;
         return Ok(found.map(|(link, loan)| LinkToReturn { ns: Ns::Container, link, loan, verdict: Proof::Unproven }));
     };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
@@ -153,7 +152,7 @@ fn find_in(
 
 /// The link, unless it is another one, which stays where it is.
 fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
-    let verdict = find_verdict(ns, &link, loan, host)?;
+    let verdict = loan.verdict(ns, &link, host)?;
     if verdict == Proof::Refuted {
         let (link, name) = (&link.name, &loan.name);
         log::warn!("{link} stays in the {ns} namespace: it is not {name}, which the container was given");
@@ -166,7 +165,8 @@ fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<O
 /// other attachment has it.
 fn by_alias(
     link: Option<Link>,
-    ReturnRequest { at, request, .. }: &ReturnRequest<'_>,
+    at: &Attachment,
+    request: Option<&Request>,
     host: &mut dyn Host,
 ) -> Result<Option<(Link, MovedLink)>, Error> {
     let Some(link) = link else { return Ok(None) };
@@ -194,26 +194,92 @@ fn is_name(alias: &str) -> bool {
 
 /// Finds the link on the host. The kernel moves hardware back under the name that it had in the container.
 fn find_on_host(
-    borrower: &ReturnRequest<'_>,
+    request: Option<&Request>,
     recorded: Option<&MovedLink>,
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
-    let Some(name) = recorded.map(|loan| loan.name.as_str()).or(borrower.configured) else { return Ok(None) };
-    let known = IfName::parse(name).ok().filter(|_| is_name(name));
+    let configured = || request.and_then(configured_name);
+    let Some(name) = recorded.map(|loan| loan.name.clone()).or_else(configured) else { return Ok(None) };
+    let known = IfName::parse(&name).ok().filter(|_| is_name(&name));
     let Some(own) = known.filter(|_| recorded.is_none_or(MovedLink::is_hardware)) else { return Ok(None) };
     if host.link(Ns::Host, &own)?.is_some() {
         return Ok(None);
     }
-    let Some(link) = find_lost(name, host)?.filter(|link| recorded.is_none_or(|loan| loan.is(link))) else {
+    let Some(link) = find_lost(&name, host)?.filter(|link| recorded.is_none_or(|loan| loan.is(link))) else {
         return Ok(None);
     };
     match recorded {
         Some(loan) => judged(Ns::Host, link, loan, host),
         None => {
-            let loan = MovedLink::by_alias(&link, name);
+            let loan = MovedLink::by_alias(&link, &name);
             Ok(Some(LinkToReturn { ns: Ns::Host, link, loan, verdict: Proof::Unproven }))
         }
     }
+}
+
+/// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine but those that are
+/// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. Once the
+/// container's own namespace has ended, or is no longer recorded since a DEL has succeeded, the link is left where it is: plugins of
+/// others may have given it to another container since, and these record nothing. Logs a warning if there is no such link.
+fn find_moved_on(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
+    if !host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
+        return Ok(None);
+    }
+    if let Some(evidence) = loan.evidence.as_ref()
+        && may_live(loan, host)?
+        && exists(evidence, host)?
+    {
+        let own = host.namespaces().identity(Ns::Host)?;
+        for view in host.namespaces().survey(evidence.kind.as_deref()).iter().filter(|view| view.identity != own) {
+            if let Some(found) = find_in_view(view, loan, evidence, host)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    let hope = if loan.is_hardware() { "; the kernel gives it back when the namespace that has it ends" } else { "" };
+    log::warn!("{} is not given back: it is neither in the container nor on the host{hope}", loan.name);
+    Ok(None)
+}
+
+/// Whether the namespace in which the container got the link may live.
+fn may_live(loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
+    let record = AttachmentRecord::find(&loan.attachment()?, host);
+    Ok(record.is_some_and(|record| record.life(host) != Life::Dead))
+}
+
+/// Whether it is certain that the link exists, and that it can be recognized.
+fn exists(evidence: &LinkIdentity, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(match evidence.kind.as_deref() {
+        None => evidence.device.is_some() || evidence.permanent_mac.is_some(),
+        Some("veth") => evidence.former_end(host)? == FormerEnd::InPlace,
+        Some(_) => false,
+    })
+}
+
+fn find_in_view(
+    view: &NetnsView,
+    loan: &MovedLink,
+    evidence: &LinkIdentity,
+    host: &mut dyn Host,
+) -> Result<Option<LinkToReturn>, Error> {
+    let index = evidence.other_end.and_then(|end| end.index);
+    let may_be = |link: &&Link| {
+        let leads_there = link.kind.is_none() || link.peer == index;
+        link.kind == evidence.kind && link.parent_device == evidence.device && leads_there
+    };
+    for seen in view.links.iter().filter(may_be) {
+        let Some(path) = host.enter_view(view)? else { return Ok(None) };
+        if is_of_another(&loan.attachment()?, host)? {
+            return Ok(None);
+        }
+        let Some(link) = host.link_by_index(Ns::Container, seen.index)? else { continue };
+        let verdict = loan.verdict(Ns::Container, &link, host)?;
+        if verdict == Proof::Proven {
+            log::warn!("the container has moved {} on: it is given back from {path}", loan.name);
+            return Ok(Some(LinkToReturn { ns: Ns::Container, link, loan: loan.clone(), verdict }));
+        }
+    }
+    Ok(None)
 }
 
 /// The bridge or bond that the link was a port of, if it still exists.

@@ -8,42 +8,56 @@ use cni_core::fail;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
+use cni_interface::alias::LinkOwner;
 use cni_interface::network::HostGateway;
-use cni_interface::{ipam, masquerade, verify};
+use cni_interface::{ipam, masquerade, verify, veth};
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
+use cni_plugin::missing::MissingPart;
 
 use crate::config::Config;
-use crate::ports;
 use crate::spoof::{self, CheckNames};
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    host.enter(request.netns().unwrap_or_default())?;
+    let netns = request.netns().unwrap_or_default();
+    host.enter(netns)?;
     ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
-    compare(&config, request, host)
-}
-
-/// Compares the host with the result of ADD, and returns the first difference.
-fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;
-    let reported = verify::interface_of_result(&result, &at.ifname, request.netns().unwrap_or_default())?;
-    let bridge = check_bridge(config, &result, host)?;
-    let container = check_container(config, &at.ifname, reported, host)?;
-    let port = ports::find(config, &at, &container, &bridge, host)?;
-    ports::check(config, &port, host)?;
+    let reported = verify::interface_of_result(&result, &at.ifname, netns)?;
+    let bridge = check_bridge(&config, &result, host)?;
+    let container = check_container(&config, &at.ifname, reported, host)?;
+    let port = find_port(&config, &at, &container, &bridge, host)?;
+    check_port(&config, &port, host)?;
     if config.spoof_check {
         check_spoof(&at, &port, &container, host)?;
     }
     verify::addresses_and_routes(&result, &container, host)?;
-    check_gateways(config, &result, &bridge, host)?;
+    check_gateways(&config, &result, &bridge, host)?;
     if config.masquerade {
         masquerade::verify(config.masquerade_backend, &at, &result, host)?;
     }
     Ok(())
+}
+
+/// Finds the rules of an attachment that are not complete: those of the masquerade and of the MAC spoof check. It compares the
+/// host with what ADD has made for the given result.
+pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+    let config = Config::load(request)?;
+    let result = verify::prev_result(request)?;
+    let at = request.attachment()?;
+    let mut parts = Vec::new();
+    if config.spoof_check {
+        parts.extend(missing_spoof_check(&config, request, &at, &result, host)?);
+    }
+    if config.masquerade {
+        parts.extend(masquerade::find_missing(config.masquerade_backend, &at, &result, host)?);
+    }
+    Ok(parts)
 }
 
 fn check_bridge(config: &Config, result: &CniResult, host: &mut dyn Host) -> Result<Link, Error> {
@@ -72,10 +86,12 @@ fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut
     if config.gateway == HostGateway::None {
         return Ok(());
     }
-    let index = match &config.vlans.gateway {
-        Some(link) => check_vlan_link(&link.name, host)?.index,
-        None => bridge.index,
-    };
+    let mut index = bridge.index;
+    if let Some(link) = &config.vlans.gateway {
+        let link = verify::present(Ns::Host, &link.name, host)?;
+        verify::up(Ns::Host, &link)?;
+        index = link.index;
+    }
     let found = host.addresses(Ns::Host, Some(index), None)?;
     for gateway in result.ips.iter().filter_map(|ip| ip.gateway) {
         if !found.iter().any(|address| address.cidr.address() == gateway) {
@@ -86,12 +102,6 @@ fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut
     Ok(())
 }
 
-fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
-    let link = verify::present(Ns::Host, name, host)?;
-    verify::up(Ns::Host, &link)?;
-    Ok(link)
-}
-
 fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
     let veth = IfName::parse(&port.name)?;
     let Some(mac) = &container.mac else { return Ok(()) };
@@ -100,4 +110,62 @@ fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Ho
         Some(rule) => Err(fail!(CheckFailed, "MAC spoof check of the container not found: {rule}")),
         None => Ok(()),
     }
+}
+
+/// Finds the host's end from the container's, under any name. A host's end whose alias names another attachment does
+/// not count, whatever the container has done to its interfaces.
+fn find_port(
+    config: &Config,
+    at: &Attachment,
+    container: &Link,
+    bridge: &Link,
+    host: &mut dyn Host,
+) -> Result<Link, Error> {
+    let is_ours = |link: &Link| link.master == Some(bridge.index) && LinkOwner::of(link, at) != LinkOwner::Another;
+    let port = veth::host_end(container, host)?.filter(is_ours);
+    port.ok_or_else(|| {
+        let (bridge, ifname) = (&config.bridge, &at.ifname);
+        let text = format!("CNI veth created for bridge {bridge} was not found");
+        fail!(CheckFailed, "{text}: the peer of {ifname} is not a port of {bridge}")
+    })
+}
+
+/// Requires that the port is up, and in the configured VLANs.
+fn check_port(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    verify::up(Ns::Host, port)?;
+    let Some(want) = &config.vlans.port else { return Ok(()) };
+    match want.first_missing(&host.devices().port_vlans(Ns::Host, port.index)?) {
+        Some(vlan) => {
+            let port = &port.name;
+            Err(fail!(CheckFailed, "VLAN {vlan} not found on interface {port}, where {want} are expected"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The container may have changed its address since, so the one in ADD's result counts.
+fn missing_spoof_check(
+    config: &Config,
+    request: &Request,
+    at: &Attachment,
+    result: &CniResult,
+    host: &mut dyn Host,
+) -> Result<Option<MissingPart>, Error> {
+    let own =
+        verify::mac_of_result(verify::interface_of_result(result, &at.ifname, request.netns().unwrap_or_default())?)?;
+    let container = match recorded_link(at, host)? {
+        Some(link) => link,
+        None => verify::present(Ns::Container, &at.ifname, host)?,
+    };
+    let bridge = verify::present(Ns::Host, &config.bridge, host)?;
+    let port = find_port(config, at, &container, &bridge, host)?;
+    let names = CheckNames::find(at, host)?;
+    MissingPart::find(Ns::Host, spoof::ensure(&names, &IfName::parse(&port.name)?, &own), host)
+}
+
+/// The interface that ADD has recorded, which the container may have renamed.
+fn recorded_link(at: &Attachment, host: &mut dyn Host) -> Result<Option<Link>, Error> {
+    let recorded = AttachmentRecord::find(at, host).and_then(|record| record.link);
+    let Some(recorded) = recorded else { return Ok(None) };
+    Ok(host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)))
 }

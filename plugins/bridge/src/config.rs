@@ -1,6 +1,6 @@
 //! The keys of the bridge plugin, checked before anything is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cni_core::error::Error;
 use cni_core::fail;
@@ -12,12 +12,10 @@ use cni_interface::keys;
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
 use cni_model::plan::OtherAddress;
-use cni_model::vlan::EarlierVlans;
+use cni_model::vlan::{EarlierVlans, PortVlans, VlanId};
 use cni_netfilter::Backend;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,14 +53,23 @@ pub struct Config {
     pub dns: Dns,
 }
 
-/// What DEL needs to know: another key that has become invalid must not prevent it from cleaning up.
+/// The configured VLANs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vlans {
+    /// Whether a new bridge filters VLANs.
+    pub filtering: bool,
+    /// The VLANs of the container's port; `None` keeps the kernel's default.
+    pub port: Option<PortVlans>,
+    /// The link that has the gateway's addresses instead of the bridge.
+    pub gateway: Option<GatewayLink>,
+}
+
+/// The host's link to the VLAN of the containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelConfig {
-    /// The IPAM plugin.
-    pub ipam: Option<String>,
-    /// Whether the configuration asks for masquerade rules, even without an IPAM plugin: a runtime may omit it to keep
-    /// the addresses.
-    pub masquerade: bool,
+pub struct GatewayLink {
+    /// `<bridge>.<vlan>`
+    pub name: IfName,
+    pub vlans: PortVlans,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,19 +101,26 @@ struct Keys {
     prev_result: BTreeMap<String, IgnoredAny>,
 }
 
+/// An element of `vlanTrunk`.
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DelKeys {
-    ip_masq: bool,
-    ipam: keys::IpamKey,
+#[serde(default)]
+struct TrunkKeys {
+    #[serde(rename = "minID")]
+    min: Option<i64>,
+    #[serde(rename = "maxID")]
+    max: Option<i64>,
+    id: Option<i64>,
 }
 
-impl DelConfig {
-    /// Reads the keys that DEL needs.
-    pub fn load(request: &Request) -> Result<Self, Error> {
-        let DelKeys { ip_masq, ipam } = request.decode()?;
-        Ok(Self { masquerade: ip_masq, ipam: ipam.plugin() })
-    }
+/// What DEL needs to know: another key that has become invalid must not prevent it from cleaning up.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DelKeys {
+    /// Whether the configuration asks for masquerade rules, even without an IPAM plugin: a runtime may omit it to keep
+    /// the addresses.
+    pub ip_masq: bool,
+    #[serde(rename = "ipam")]
+    _ipam: keys::IpamKey,
 }
 
 /// The IPAM plugin of a configuration, the one key that STATUS needs.
@@ -120,8 +134,13 @@ impl Config {
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
         let masquerade_backend = keys::masquerade_backend(keys.ip_masq_backend.as_deref())?;
-        let args = request.args()?;
-        let mac = keys.mac(args.mac)?;
+        let in_args = request.args()?.mac.unwrap_or_default();
+        let given = [
+            ("runtimeConfig.mac", keys.runtime_config.mac),
+            ("args.cni.mac", keys.args.cni.mac),
+            ("CNI_ARGS MAC", in_args),
+        ];
+        let mac = keys::first_mac("make veth pair", given)?;
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
         let bridge = IfName::parse(&bridge)
             .map_err(|error| fail!(InvalidConfig, "failed to create bridge {bridge:?}", details: "{error}"))?;
@@ -138,9 +157,8 @@ impl Config {
         let ipam = keys.ipam.plugin();
         let earlier = if keys.preserve_default_vlan { EarlierVlans::Kept } else { EarlierVlans::Removed };
         let has_gateway = ipam.is_some() && gateway != HostGateway::None;
-        let vlans = VlanKeys { vlan: keys.vlan, trunk: keys.vlan_trunk, earlier };
         Ok(Self {
-            vlans: vlans.checked(has_gateway.then_some(&bridge))?,
+            vlans: vlans(keys.vlan, keys.vlan_trunk.as_deref(), earlier, has_gateway.then_some(&bridge))?,
             bridge,
             gateway,
             other_address: if keys.force_address { OtherAddress::Replace } else { OtherAddress::Refuse },
@@ -176,14 +194,77 @@ impl Config {
     }
 }
 
-impl Keys {
-    /// The MAC address to set: the runtime's, else the one in `args`, else the one in `CNI_ARGS`.
-    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, Error> {
-        let given = [
-            ("runtimeConfig.mac", self.runtime_config.mac.clone()),
-            ("args.cni.mac", self.args.cni.mac.clone()),
-            ("CNI_ARGS MAC", in_args.unwrap_or_default()),
-        ];
-        keys::first_mac("make veth pair", given)
+/// Checks the keys of VLANs, `vlan` first. `gateway` is the bridge, if it shall be the containers' gateway.
+fn vlans(
+    vlan: i64,
+    elements: Option<&[Option<TrunkKeys>]>,
+    earlier: EarlierVlans,
+    gateway: Option<&IfName>,
+) -> Result<Vlans, Error> {
+    let access = match vlan {
+        0 => None,
+        id => Some(VlanId::new(id).ok_or_else(|| {
+            let last = VlanId::LAST;
+            fail!(InvalidConfig, "invalid VLAN ID {id} (must be between 0 and {last})")
+        })?),
+    };
+    let tagged = trunk(elements.unwrap_or_default())?;
+    let in_use = access.is_some() || !tagged.is_empty();
+    let gateway = match (gateway, access) {
+        (Some(bridge), Some(id)) => Some(gateway_link(bridge, id, earlier)?),
+        (Some(_) | None, _) => None,
+    };
+    Ok(Vlans {
+        filtering: access.is_some() || elements.is_some(),
+        port: in_use.then(|| PortVlans::new(access.unwrap_or(VlanId::FIRST), tagged, earlier)),
+        gateway,
+    })
+}
+
+fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: EarlierVlans) -> Result<GatewayLink, Error> {
+    let name = format!("{bridge}.{vlan}");
+    match IfName::parse(&name) {
+        Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),
+        Err(error) => {
+            let text = format!("failed to create vlan interface: failed to create vlan gateway {name:?}");
+            let length = name.len();
+            Err(fail!(InvalidConfig, "{text}", details: "{error}: {name} has {length} bytes, and 15 fit"))
+        }
     }
 }
+
+/// Every VLAN of a trunk.
+fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, Error> {
+    let mut all = BTreeSet::new();
+    for (element, keys) in elements.iter().enumerate() {
+        let refused = |text: &str, more: &str| fail!(InvalidConfig, "{text}", details: "vlanTrunk[{element}]{more}");
+        let half = |missing| {
+            refused(&format!("minID and maxID should be configured simultaneously, {missing} is missing"), "")
+        };
+        let TrunkKeys { min, max, id } = keys.as_ref().ok_or_else(|| refused("incorrect trunk parameter: null", ""))?;
+        let number = |key, id: &Option<i64>| id.map(|id| trunk_id(element, key, id)).transpose();
+        match (number("minID", min)?, number("maxID", max)?) {
+            (Some(min), Some(max)) if min > max => {
+                let text = "minID is greater than maxID in trunk parameter";
+                return Err(refused(text, &format!(": {min} is greater than {max}")));
+            }
+            (Some(min), Some(max)) => all.extend(min.through(max)),
+            (None, Some(_)) => return Err(half("minID")),
+            (Some(_), None) => return Err(half("maxID")),
+            (None, None) => {}
+        }
+        all.extend(number("id", id)?);
+    }
+    Ok(all)
+}
+
+fn trunk_id(element: usize, key: &str, id: i64) -> Result<VlanId, Error> {
+    VlanId::new(id).ok_or_else(|| {
+        let details = format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {}", VlanId::LAST);
+        fail!(InvalidConfig, "incorrect trunk {key} parameter", details: "{details}")
+    })
+}
+
+#[cfg(test)]
+#[cfg(test)]
+pub mod tests;

@@ -1,15 +1,10 @@
 use super::*;
-use crate::add::facts::NewNames;
-use crate::add::result::CONTAINER;
-use crate::fixtures::attachment;
-use crate::vlan::Vlans;
-use cni_core::mac::Mac;
-use cni_core::names::IfName;
+use crate::add::CONTAINER;
+use crate::config::Vlans;
+use crate::config::tests::request;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_interface::network::HostGateway;
-use cni_interface::veth::NewVeth;
 use cni_model::plan::OtherAddress;
-use cni_netfilter::Backend;
 
 fn config() -> Config {
     Config {
@@ -40,12 +35,10 @@ fn facts() -> Facts {
         masquerade_backend: Backend::Iptables,
         masqueraded: Vec::new(),
         spoof_check: None,
-        names: NewNames {
-            veth: NewVeth { host: IfName::host_veth(0x1234_abcd), host_mac: mac(1), container_mac: mac(2) },
-            vlan_port: IfName::host_veth(0x5678_abcd),
-            vlan_mac: mac(4),
-            vlan_port_mac: mac(5),
-        },
+        veth: NewVeth { host: IfName::host_veth(0x1234_abcd), host_mac: mac(1), container_mac: mac(2) },
+        vlan_port: IfName::host_veth(0x5678_abcd),
+        vlan_mac: mac(4),
+        vlan_port_mac: mac(5),
     }
 }
 
@@ -71,7 +64,8 @@ fn a_dual_stack_add_on_an_empty_host() {
     let config = config();
     let ipam = ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"]);
     let network = ResolvedNetwork::decide(ipam, config.gateway, CONTAINER, &config.dns).expect("a network");
-    let plan = plan_add(&config, &attachment(), Some(&network), &facts()).expect("a plan");
+    let at = request("").attachment().expect("an attachment");
+    let plan = plan_add(&config, &at, Some(&network), &facts()).expect("a plan");
     let want = r#"shared host: link add br0 type bridge mtu 1400
 shared host: sysctl net/ipv6/conf/br0/accept_dad=0
 shared host: sysctl net/ipv6/conf/br0/accept_ra=0
@@ -102,7 +96,7 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
     assert!(text.starts_with(want), "{text}");
     let rules: Vec<&str> = text[want.len()..].lines().collect();
     assert!(rules.iter().any(|line| line.contains("-A POSTROUTING -s 10.1.2.5/32 -m comment")), "{text}");
-    let mac = facts().names.veth.container_mac;
+    let mac = facts().veth.container_mac;
     let announced = format!("within container: link set eth0 address {mac}");
     let ends = [
         "within host: await veth1234abcd up",

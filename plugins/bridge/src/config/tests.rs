@@ -1,10 +1,17 @@
 use super::*;
-use crate::config::Config;
-use crate::fixtures::request;
+use cni_core::request::{Call, Environment};
+use cni_core::version::Version;
+
+/// The request of an ADD of `eth0` of the container `id1` to a bridge, with these further keys.
+pub fn request(keys: &str) -> Request {
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br0"{keys}}}"#);
+    let variables = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/")];
+    let call = Call::parse("ADD", Environment::new(variables)).expect("a call");
+    call.with_config(config.into_bytes(), Version::ALL).expect("a request")
+}
 
 fn load(keys: &str) -> Result<Vlans, (u32, String, String)> {
-    let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br0",{keys}}}"#);
-    let loaded = Config::load(&request(&config));
+    let loaded = Config::load(&request(&format!(",{keys}")));
     loaded.map(|config| config.vlans).map_err(|error| (error.code().number(), error.to_string(), error.details()))
 }
 

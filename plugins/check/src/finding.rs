@@ -1,4 +1,4 @@
-//! One mistake in a configuration.
+//! One mistake in a configuration, and the word that was probably meant.
 
 use std::fmt;
 
@@ -32,5 +32,54 @@ impl fmt::Display for Finding {
         let Self { plugin, key, wrong, instead } = self;
         let key = if key.is_empty() { String::new() } else { format!(", {key}") };
         write!(f, "{plugin}{key}: {wrong}; {instead}")
+    }
+}
+
+/// The known word that is nearest to a word, if it is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = match word.chars().count() {
+        0..=3 => 1,
+        4..=7 => 2,
+        _ => 3,
+    };
+    let ranked = known.into_iter().map(|known| (distance(&word.to_lowercase(), &known.to_lowercase()), known));
+    ranked.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+}
+
+/// The number of letters that must be added, removed, replaced or swapped with their neighbour (Damerau-Levenshtein
+/// distance).
+pub fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for (at, row) in rows.iter_mut().enumerate() {
+        row[0] = at;
+    }
+    rows[0] = (0..=other.len()).collect();
+    for at in 1..=one.len() {
+        for to in 1..=other.len() {
+            let replaced = rows[at - 1][to - 1] + usize::from(one[at - 1] != other[to - 1]);
+            let mut least = replaced.min(rows[at - 1][to] + 1).min(rows[at][to - 1] + 1);
+            if at > 1 && to > 1 && one[at - 1] == other[to - 2] && one[at - 2] == other[to - 1] {
+                least = least.min(rows[at - 2][to - 2] + 1);
+            }
+            rows[at][to] = least;
+        }
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, nearest};
+
+    #[test]
+    fn a_typo_is_near_and_another_word_is_not() {
+        assert_eq!(distance("hairpinMode", "hairpinmode"), 1);
+        assert_eq!(distance("mtu", "mut"), 1);
+        let keys = ["mtu", "ipMasq", "isGateway", "isDefaultGateway"];
+        assert_eq!(nearest("ipmask", keys), Some("ipMasq"));
+        assert_eq!(nearest("MUT", keys), Some("mtu"));
+        assert_eq!(nearest("gateway", keys), Some("isGateway"));
+        assert_eq!(nearest("nerdctlID", keys), None);
     }
 }

@@ -1,24 +1,24 @@
 //! Checks one element of `plugins`.
 
-use cni_catalog::{Entry, NAMES, PluginKind, entry};
+use cni_catalog::{Entry, NAMES, PluginKind, ValueType, entry};
 use cni_core::version::Version;
 use serde_json::{Map, Value};
 
-use crate::finding::Finding;
-use crate::nearest::{distance, nearest};
-use crate::network::{Network, gateways};
-use crate::{object, ranges, tree};
+use crate::finding::{Finding, distance, nearest};
+use crate::network::{AddressRange, Network, gateways, judge_ranges};
+use crate::tree::{self, Node};
+use crate::value::{of_type, within_limits};
 
-/// The versions of the specification, and where an element is in its list.
-pub struct ElementContext<'a> {
-    pub at: usize,
-    pub version: Option<&'a str>,
-    pub is_in_list: bool,
-}
-
-/// Judges one element, and adds it to the network of the elements before it.
-pub fn judge(plugin: &Value, place: &ElementContext<'_>, network: &mut Network, findings: &mut Vec<Finding>) {
-    let at = if place.is_in_list { format!("plugins[{}]", place.at) } else { "plugin".to_owned() };
+/// Judges one element, and adds it to the network of the elements before it. `place` is where it is in its list; a single
+/// configuration has none. `version` is that of the specification.
+pub fn judge(
+    plugin: &Value,
+    place: Option<usize>,
+    version: Option<&str>,
+    network: &mut Network,
+    findings: &mut Vec<Finding>,
+) {
+    let at = place.map_or("plugin".to_owned(), |place| format!("plugins[{place}]"));
     let Some(keys) = plugin.as_object() else {
         let wrong = "an element of `plugins` is not an object".to_owned();
         return findings.push(Finding::new(at, wrong, "write {\"type\": …}".to_owned()));
@@ -35,10 +35,10 @@ pub fn judge(plugin: &Value, place: &ElementContext<'_>, network: &mut Network, 
     let Some(entry) = entry(kind) else {
         return findings.extend(unknown_type(kind, &at, "type"));
     };
-    object::judge(plugin, &tree::of_plugin(entry), "", &at, findings);
+    judge_value(plugin, &tree::of_plugin(entry), "", &at, findings);
     findings.extend(in_its_place(entry, place, &at));
     findings.extend(second_interface(entry, network, &at));
-    findings.extend(version(entry, place, &at));
+    findings.extend(too_old(entry, version, &at));
     findings.extend(exclusive(entry, keys, &at));
     findings.extend(capability(entry, keys, &at));
     let has_ipam = entry.keys.iter().any(|key| key.key == "ipam.type");
@@ -60,7 +60,7 @@ fn unknown_type(kind: &str, at: &str, key: &str) -> Option<Finding> {
     Some(Finding::of_key(at, key, wrong, format!("write \"{near}\", unless it is a plugin of another project")))
 }
 
-fn in_its_place(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<Finding> {
+fn in_its_place(entry: &Entry, place: Option<usize>, at: &str) -> Option<Finding> {
     let (wrong, instead) = match entry.kind {
         PluginKind::Ipam => (
             format!("{} assigns addresses for other plugins, and makes no interface", entry.name),
@@ -69,7 +69,7 @@ fn in_its_place(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<F
                 entry.name
             ),
         ),
-        PluginKind::Chained if place.is_in_list && place.at == 0 => (
+        PluginKind::Chained if place == Some(0) => (
             format!("{} needs the result of a plugin before it, and is the first", entry.name),
             "put the plugin that makes the interface before it".to_owned(),
         ),
@@ -85,8 +85,8 @@ fn second_interface(entry: &Entry, network: &Network, at: &str) -> Option<Findin
     Some(Finding::new(at.to_owned(), wrong, "remove one of them, or put it into a list of its own".to_owned()))
 }
 
-fn version(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<Finding> {
-    let version = Version::parse(place.version?)?;
+fn too_old(entry: &Entry, version: Option<&str>, at: &str) -> Option<Finding> {
+    let version = Version::parse(version?)?;
     let oldest = Version::parse(&entry.oldest_version)?;
     (version < oldest).then(|| {
         let wrong = format!("{} does not take version {version}", entry.name);
@@ -129,7 +129,7 @@ fn judge_ipam(
     gets_ranges: bool,
     at: &str,
     findings: &mut Vec<Finding>,
-) -> Option<Vec<ranges::AddressRange>> {
+) -> Option<Vec<AddressRange>> {
     let kind = match ipam.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         None if !ipam.is_empty() || is_required(entry) => {
@@ -149,8 +149,8 @@ fn judge_ipam(
         }
         Some(known) => {
             let value = Value::Object(ipam.clone());
-            object::judge(&value, &tree::of_ipam(known), "ipam", at, findings);
-            return (kind == "host-local").then(|| ranges::judge(ipam, gets_ranges, at, findings));
+            judge_value(&value, &tree::of_ipam(known), "ipam", at, findings);
+            return (kind == "host-local").then(|| judge_ranges(ipam, gets_ranges, at, findings));
         }
     }
     None
@@ -158,4 +158,71 @@ fn judge_ipam(
 
 fn is_required(entry: &Entry) -> bool {
     entry.keys.iter().any(|key| key.key == "ipam" && key.required)
+}
+
+/// Judges a value and all below it. `path` is where it is.
+fn judge_value(value: &Value, node: &Node, path: &str, plugin: &str, findings: &mut Vec<Finding>) {
+    let mut found = |(wrong, instead)| findings.push(Finding::of_key(plugin, path, wrong, instead));
+    if let Some(wrong) = node.value.and_then(|expected| of_type(value, expected)) {
+        return found(wrong);
+    }
+    if let Some(wrong) = node.key.and_then(|key| within_limits(value, key)) {
+        return found(wrong);
+    }
+    match (value, &node.element) {
+        (Value::Object(object), _) => judge_object(object, node, path, plugin, findings),
+        (Value::Array(elements), Some(node)) => {
+            for (at, element) in elements.iter().enumerate() {
+                judge_value(element, node, &format!("{path}[{at}]"), plugin, findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn judge_object(object: &Map<String, Value>, node: &Node, path: &str, plugin: &str, findings: &mut Vec<Finding>) {
+    let place = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let is_free = node.keys.is_empty();
+    for (name, value) in object {
+        match node.find(name) {
+            Some((known, below)) => {
+                if known != name {
+                    let wrong = format!("the key is written `{name}`; plugins accept it, other programs may not");
+                    findings.push(Finding::of_key(plugin, &place(name), wrong, format!("write `{known}`")));
+                }
+                judge_value(value, below, &place(name), plugin, findings);
+            }
+            None if is_free => {
+                let values = node.key.and_then(|key| key.elements);
+                if let Some((wrong, instead)) = values.and_then(|expected| of_type(value, expected)) {
+                    findings.push(Finding::of_key(plugin, &place(name), wrong, instead));
+                }
+            }
+            None => findings.extend(unknown(name, node, &place(name), plugin)),
+        }
+    }
+    for (name, below) in &node.keys {
+        let is_required = below.key.is_some_and(|key| key.required);
+        let is_there = object.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && !is_absent(value, below));
+        if is_required && !is_there {
+            let wrong = format!("`{name}` is missing");
+            findings.push(Finding::of_key(plugin, &place(name), wrong, "the plugin cannot work without it".to_owned()));
+        }
+    }
+}
+
+fn is_absent(value: &Value, node: &Node) -> bool {
+    value.is_null() || node.value == Some(ValueType::String) && value == ""
+}
+
+/// An unknown key. Where other programs have keys too, it counts only if it is nearly a known one.
+fn unknown(name: &str, node: &Node, place: &str, plugin: &str) -> Option<Finding> {
+    let near = nearest(name, node.keys.iter().map(|(key, _)| *key));
+    let instead = match near {
+        Some(near) => format!("write `{near}`"),
+        None if node.is_open => return None,
+        None => "remove it, or look up the key on the plugin's page".to_owned(),
+    };
+    let wrong = format!("the key `{name}` is unknown, and is ignored");
+    Some(Finding::of_key(plugin, place, wrong, instead))
 }

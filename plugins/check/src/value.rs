@@ -9,7 +9,7 @@ use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use serde_json::Value;
 
-use crate::nearest::nearest;
+use crate::finding::nearest;
 
 /// The mistake in a value, and what to write instead.
 pub type Wrong = (String, String);
@@ -93,7 +93,7 @@ fn range(number: i128, key: &Key) -> Option<Wrong> {
 }
 
 /// Compares a text with a form. The empty text counts as absent, as plugins read it.
-pub fn of_format(text: &str, format: Format) -> Option<Wrong> {
+fn of_format(text: &str, format: Format) -> Option<Wrong> {
     if text.is_empty() {
         return None;
     }

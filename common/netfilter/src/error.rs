@@ -42,9 +42,11 @@ pub struct NetfilterError {
 /// How plugins do without iptables.
 const OTHER_BACKEND: &str = "\"backend\": \"nftables\" (bridge and ptp: \"ipMasqBackend\") does without iptables";
 
-/// Adds to the words of iptables what helps if a table of the same name that `nft` has made is in the way.
+/// Adds to the words of iptables what helps if a table of the same name that `nft` has made is in the way, or the kernel has no
+/// extension of iptables, such as one without `nft_compat`.
 pub fn advised(text: &str) -> String {
-    let is_in_the_way = ["is incompatible", "CHAIN_ADD failed"].iter().any(|words| text.contains(words));
+    let is_in_the_way =
+        ["is incompatible", "CHAIN_ADD failed", "missing kernel module"].iter().any(|words| text.contains(words));
     if is_in_the_way { format!("{}; {OTHER_BACKEND}", text.trim_end()) } else { text.to_owned() }
 }
 
@@ -159,6 +161,10 @@ mod tests {
             let error = NetfilterError::no_table(Family::V4, "nat", "iptables", text);
             assert_eq!(error.details().contains(OTHER_BACKEND), is_advised, "{}", error.details());
         }
+        let words =
+            "Warning: Extension MASQUERADE revision 0 not supported, missing kernel module?\nRULE_APPEND failed";
+        let error = NetfilterError::refused(Family::V4, "nat", "iptables-restore", words);
+        assert!(error.details().ends_with(OTHER_BACKEND), "{}", error.details());
     }
 
     #[test]

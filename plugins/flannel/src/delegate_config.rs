@@ -7,6 +7,7 @@ use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::Request;
 use cni_core::result::Route;
+use cni_core::version::Version;
 
 use crate::config::{Config, JsonObject};
 use crate::lease::SubnetLease;
@@ -72,15 +73,19 @@ impl DelegateConfig {
         self
     }
 
-    /// Adds the result of ADD, if the runtime gives one that can be read, with the version in which it is written: the list's own may have
+    /// Adds the result of ADD, if the runtime gives one that can be read, in the version of this configuration: that of the list may have
     /// changed since ADD.
     #[must_use]
     pub fn with_result_of(self, request: &Request) -> Self {
-        if !matches!(request.prev_result(), Ok(Some(_))) {
-            return self;
-        }
-        let given = ["cniVersion", "prevResult"].map(|key| Some((key, request.config().get(key)?.clone())));
-        given.into_iter().flatten().fold(self, |composed, (key, value)| composed.with(key, value))
+        let version = string(&self.members, "cniVersion").map_or(Some(Version::V0_1_0), Version::parse);
+        let result = match (request.prev_result(), version) {
+            (Ok(Some(_)), Some(version)) if version == request.version => request.config().get("prevResult").cloned(),
+            (Ok(Some(result)), Some(version)) => {
+                result.render(version).ok().and_then(|text| Json::parse(text.as_bytes()).ok())
+            }
+            (Ok(_) | Err(_), _) => None,
+        };
+        if let Some(result) = result { self.with("prevResult", result) } else { self }
     }
 
     /// A member of the configuration.

@@ -56,7 +56,8 @@ pub trait ChildConfig: Sized + 'static {
     /// Carries out ADD.
     fn add(self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
 
-    /// Compares the link with the configuration, for CHECK. The master is not looked at: a child without one does not exist.
+    /// Compares the link with the configuration, for CHECK. The master is not looked at, and may be missing from the configuration: a link
+    /// without one does not exist.
     fn compare(&self, _link: &Link) -> Result<(), Error> {
         Ok(())
     }
@@ -97,8 +98,8 @@ impl<C: ChildConfig> Plugin for ChildPlugin<C> {
         C::load(request)?.add(request, journal)
     }
 
-    /// Removes the link, then has the IPAM plugin release its addresses, unless the link is still there. It needs no key but
-    /// `ipam`.
+    /// Removes the link, then has the IPAM plugin release its addresses; while the link is still there only one that speaks by it does. It
+    /// needs no key but `ipam`.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let mut removal = Removal::new(host);
         ipam::del_with(request, &mut removal, |removal| {

@@ -266,5 +266,4 @@ fn trunk_id(element: usize, key: &str, id: i64) -> Result<VlanId, Error> {
 }
 
 #[cfg(test)]
-#[cfg(test)]
 pub mod tests;

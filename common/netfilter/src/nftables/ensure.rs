@@ -3,8 +3,8 @@
 //! Another program may change something between the reading and the transaction. If a rule or chain that was read is
 //! deleted, the kernel refuses the transaction, and everything is read again. If a chain is filled in between, it is
 //! not filled twice, since the transaction empties it first. A rule that is added to the rules of others could be
-//! added twice, and a handle could be another rule's after the tables have been loaded again. Such a transaction is
-//! bound to the generation that was read: the kernel refuses it if anything has changed since.
+//! added twice. When another program loads the tables again, handles start again at 1, so a deletion could meet the rule of another
+//! container. Such a transaction is bound to the generation that was read: the kernel refuses it if anything has changed since.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -16,158 +16,105 @@ use crate::config::{Config, Properties, backup_in};
 
 /// Sets the kernel parameters, then the properties of the interface. It first records the present values of both.
 pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
-    let earlier = EarlierAdd::observe(at, journal.host())?;
-    let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
+    let recorded = Changes::read(at, journal.host())?;
+    // Otherwise the container has another namespace now, and another interface.
+    let is_here = match &recorded {
+        Some(changes) => changes.are_here(journal.host())?,
+        None => true,
+    };
+    let earlier = recorded.filter(|_| is_here);
+    let changes = Changes::observe(config, at, earlier.as_ref(), journal.host())?;
     let switches = switches(&config.wanted, &at.ifname, journal.host())?;
     let file = config.backup(at)?;
-    let former = FormerBackup::observe(&file, at, earlier.changes(), journal.host())?;
-    let mut plan = Plan::default();
-    if former.is_some() {
-        // Before the record names its directory: a DEL after a killed ADD finds either this one or the former.
-        plan.owned(backup_written(config, at, former.as_ref(), &earlier, journal.host())?);
-    }
-    plan.owned(changes.with_switches(&switches).write(at));
+    let former = former_backup(&file, at, earlier.as_ref(), journal.host())?;
+    let mut steps = vec![changes.with_switches(&switches).write(at)];
     for parameter in &config.parameters {
         let (key, value) = (parameter.name.of(&at.ifname), parameter.value.clone());
-        plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
+        steps.push(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
     }
-    if former.is_none() && !config.wanted.is_empty() {
-        plan.owned(backup_written(config, at, None, &earlier, journal.host())?);
+    if former.is_some() || !config.wanted.is_empty() {
+        let now = present_properties(&config.wanted, &at.ifname, journal.host())?;
+        let kept = if is_here { read_backup(&file, journal.host())? } else { Properties::default() };
+        let before = former.as_ref().map(|(_, before)| before.clone()).unwrap_or_default().or(kept).or(now);
+        // A former one is copied before the record names its directory: a DEL after a killed ADD finds either this one or the former.
+        let place = if former.is_some() { 0 } else { steps.len() };
+        steps.insert(place, Step::WriteStateFile { file, text: render_backup(&before) });
     }
-    journal.apply(&plan)?;
-    let mut plan = properties(config, &at.ifname, journal.host())?;
+    journal.apply(&owned(steps))?;
+    let mut steps = property_steps(&config.wanted, &at.ifname, journal.host())?;
     if !switches.is_empty() {
-        plan.owned(changes.write(at));
+        steps.push(changes.write(at));
     }
-    if let Some(FormerBackup { file, .. }) = former {
+    if let Some((file, _)) = former {
         // The last step, since nothing brings it back.
-        plan.owned(Step::RemoveStateFile { file, directories: Vec::new() });
+        steps.push(Step::RemoveStateFile { file, directories: Vec::new() });
     }
-    journal.apply(&plan)
+    journal.apply(&owned(steps))
 }
 
-/// The record of an ADD that was not undone.
-enum EarlierAdd {
-    Nothing,
-    /// It was in this namespace.
-    Here(Changes),
-    /// The container has another namespace now, and another interface.
-    Elsewhere,
-}
-
-impl EarlierAdd {
-    fn observe(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
-        Ok(match Changes::read(at, host)? {
-            None => Self::Nothing,
-            Some(changes) if changes.are_here(host)? => Self::Here(changes),
-            Some(_) => Self::Elsewhere,
-        })
-    }
-
-    const fn changes(&self) -> Option<&Changes> {
-        match self {
-            Self::Here(changes) => Some(changes),
-            Self::Nothing | Self::Elsewhere => None,
-        }
-    }
-}
-
-/// A state file of an earlier ADD in another directory than the configured one.
-struct FormerBackup {
-    file: StateFile,
-    before: Properties,
-}
-
-impl FormerBackup {
-    /// One that is not root's own stays where it is.
-    fn observe(
-        file: &StateFile,
-        at: &Attachment,
-        earlier: Option<&Changes>,
-        host: &mut dyn Host,
-    ) -> Result<Option<Self>, Error> {
-        let Some(earlier) = earlier else { return Ok(None) };
-        let former = match backup_in(&earlier.data_dir, at.container.as_str(), at.ifname.as_str()) {
-            Ok(former) if former != *file => former,
-            Ok(_) | Err(_) => return Ok(None),
-        };
-        let text = match host.files().state_file(&former) {
-            Err(StateFileReadError::Foreign(error)) => {
-                log::warn!("{former} is left alone: {}", error.in_full());
-                None
-            }
-            text => text?,
-        };
-        let Some(text) = text else { return Ok(None) };
-        // Two names of one directory, as by a link, are no move: what is removed there would be removed here.
-        if host.files().state_file(file)?.as_ref() == Some(&text) {
-            return Ok(None);
-        }
-        match parse_backup(&text) {
-            Ok(before) => Ok(Some(Self { file: former, before })),
-            Err(error) => {
-                log::warn!("{former} is left alone: {error}");
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// The step that keeps what the interface was before the first ADD that is not undone yet.
-fn backup_written(
-    config: &Config,
-    at: &Attachment,
-    former: Option<&FormerBackup>,
-    earlier: &EarlierAdd,
-    host: &mut dyn Host,
-) -> Result<Step, Error> {
-    let file = config.backup(at)?;
-    let here = observe_interface(config, &at.ifname, &file, earlier, host)?;
-    let before = former.map(|former| former.before.clone()).unwrap_or_default().or(here);
-    Ok(Step::WriteStateFile { file, text: render_backup(&before) })
-}
-
-/// The former properties of the interface, from the state file or else from the kernel.
-fn observe_interface(
-    config: &Config,
-    name: &IfName,
-    file: &StateFile,
-    earlier: &EarlierAdd,
-    host: &mut dyn Host,
-) -> Result<Properties, Error> {
-    let now = if config.wanted.is_empty() {
-        Properties::default()
-    } else {
-        let link = host.link(Ns::Container, name)?.ok_or_else(|| {
-            let name = name.as_str();
-            fail!(Kernel, "failed to get {name:?}: Link not found", details: "the plugins before tuning have not made it")
-        })?;
-        Properties::before(&link, &config.wanted)
-    };
-    let text = match earlier {
-        EarlierAdd::Elsewhere => None,
-        EarlierAdd::Nothing | EarlierAdd::Here(_) => host.files().state_file(file)?,
-    };
-    match text.map(|text| parse_backup(&text)) {
-        None => Ok(now),
-        Some(Ok(before)) => Ok(before.or(now)),
-        Some(Err(error)) => {
-            log::warn!("{file} cannot be read, and is written anew: {error}");
-            Ok(now)
-        }
-    }
-}
-
-/// The properties, when the parameters have their values.
-fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Plan, Error> {
-    let switches = switches(&config.wanted, name, host)?;
+fn owned(steps: Vec<Step>) -> Plan {
     let mut plan = Plan::default();
-    for step in config.wanted.steps(name) {
-        let changes_mac = matches!(step, Step::SetLink { setting: LinkSetting::Mac(_), .. });
-        let steps = if changes_mac { around(step, &switches) } else { vec![step] };
-        steps.into_iter().for_each(|step| plan.owned(step));
+    steps.into_iter().for_each(|step| plan.owned(step));
+    plan
+}
+
+/// A state file of an earlier ADD in another directory than the configured one, with the properties in it. One that is not root's own
+/// stays where it is.
+fn former_backup(
+    file: &StateFile,
+    at: &Attachment,
+    earlier: Option<&Changes>,
+    host: &mut dyn Host,
+) -> Result<Option<(StateFile, Properties)>, Error> {
+    let Some(earlier) = earlier else { return Ok(None) };
+    let former = match backup_in(&earlier.data_dir, at.container.as_str(), at.ifname.as_str()) {
+        Ok(former) if former != *file => former,
+        Ok(_) | Err(_) => return Ok(None),
+    };
+    let text = match host.files().state_file(&former) {
+        Err(StateFileReadError::Foreign(error)) => {
+            log::warn!("{former} is left alone: {}", error.in_full());
+            None
+        }
+        text => text?,
+    };
+    let Some(text) = text else { return Ok(None) };
+    // Two names of one directory, as by a link, are no move: what is removed there would be removed here.
+    if host.files().state_file(file)?.as_ref() == Some(&text) {
+        return Ok(None);
     }
-    Ok(plan)
+    let before = parse_backup(&text).inspect_err(|error| log::warn!("{former} is left alone: {error}"));
+    Ok(before.ok().map(|before| (former, before)))
+}
+
+/// The properties of the interface that change.
+fn present_properties(wanted: &Properties, name: &IfName, host: &mut dyn Host) -> Result<Properties, Error> {
+    if wanted.is_empty() {
+        return Ok(Properties::default());
+    }
+    let link = host.link(Ns::Container, name)?.ok_or_else(|| {
+        let name = name.as_str();
+        fail!(Kernel, "failed to get {name:?}: Link not found", details: "the plugins before tuning have not made it")
+    })?;
+    Ok(Properties::before(&link, wanted))
+}
+
+/// What the interface was before the first ADD that is not undone yet.
+fn read_backup(file: &StateFile, host: &mut dyn Host) -> Result<Properties, Error> {
+    let Some(text) = host.files().state_file(file)? else { return Ok(Properties::default()) };
+    let before =
+        parse_backup(&text).inspect_err(|error| log::warn!("{file} cannot be read, and is written anew: {error}"));
+    Ok(before.unwrap_or_default())
+}
+
+/// The steps that set the properties, when the parameters have their values.
+fn property_steps(wanted: &Properties, name: &IfName, host: &mut dyn Host) -> Result<Vec<Step>, Error> {
+    let switches = switches(wanted, name, host)?;
+    let announced = |step| {
+        let changes_mac = matches!(step, Step::SetLink { setting: LinkSetting::Mac(_), .. });
+        if changes_mac { around(step, &switches) } else { vec![step] }
+    };
+    Ok(wanted.steps(name).into_iter().flat_map(announced).collect())
 }
 
 /// The parameters with which the kernel announces a new MAC address to the neighbours, which would otherwise send to the old one

@@ -52,6 +52,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan of steps whose objects belong to the attachment alone.
+    pub fn of_owned(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { steps: steps.into_iter().map(|step| (Sharing::Owned, step)).collect() }
+    }
+
     /// Appends a step whose object belongs to the attachment alone.
     pub fn owned(&mut self, step: Step) {
         self.steps.push((Sharing::Owned, step));

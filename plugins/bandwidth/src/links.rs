@@ -12,7 +12,7 @@ use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
 use cni_model::link::Link;
-use cni_model::plan::{Ns, Plan, Step};
+use cni_model::plan::{Ns, Step};
 use cni_plugin::host::{Host, LinkQuery};
 
 /// A link of the host, with its name as one.
@@ -183,12 +183,10 @@ pub fn remove_ifb(ifb: &Link, port: Option<&Port>, host: &mut dyn Host) -> Resul
         Some(port) => vec![port.clone()],
         None => sources(ifb, host)?,
     };
-    let mut plan = Plan::default();
     for source in sources {
-        plan.owned(Step::RemoveRedirect { ns: Ns::Host, name: source.name, to: name.clone() });
+        host.apply(&Step::RemoveRedirect { ns: Ns::Host, name: source.name, to: name.clone() })?;
     }
-    plan.owned(Step::RemoveLink { ns: Ns::Host, name });
-    host.carry_out(&plan)
+    host.apply(&Step::RemoveLink { ns: Ns::Host, name }).map(drop)
 }
 
 /// The veths of the host from which packets go to an ifb.

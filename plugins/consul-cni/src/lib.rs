@@ -50,9 +50,8 @@ impl Plugin for ConsulCni {
             return Err(fail!(InvalidConfig, "got no container IPs", details: "{BEHIND}"));
         }
         journal.host().enter(request.netns().unwrap_or_default())?;
-        let mut plan = Plan::default();
-        plan.owned(Step::EnsureRules { ns: Ns::Container, ruleset: ruleset(&redirection).into() });
-        journal.apply(&plan)?;
+        let ruleset = ruleset(&redirection).into();
+        journal.apply(&Plan::of_owned([Step::EnsureRules { ns: Ns::Container, ruleset }]))?;
         Ok(prev_result.unwrap_or_default())
     }
 

@@ -71,9 +71,8 @@ fn move_back(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut 
         return Err(fail!(TryAgain, "{text}: another link took its place while it was moved to the host"));
     }
     set_back(&loan, &link, &own, host);
-    let mut plan = Plan::default();
-    settle(&mut plan, &own, host_master(&loan, host)?.as_ref(), loan.up);
-    host.carry_out(&plan)
+    let master = host_master(&loan, host)?;
+    settle(own, master, loan.up, host)
 }
 
 /// Whether a link that was moved to the host is the recorded one. Its index was the proof before: root in the container may
@@ -94,9 +93,7 @@ fn restore(loan: &MovedLink, host: &mut dyn Host) -> Result<(), Error> {
     }
     set_back(loan, &link, &own, host);
     let master = if link.master.is_none() { host_master(loan, host)? } else { None };
-    let mut plan = Plan::default();
-    settle(&mut plan, &own, master.as_ref(), loan.up && !link.up);
-    host.carry_out(&plan)
+    settle(own, master, loan.up && !link.up, host)
 }
 
 /// Whether the kernel may still move the link back: hardware that is not found appears when its namespace has ended.
@@ -299,11 +296,7 @@ fn set_back(loan: &MovedLink, now: &Link, own: &IfName, host: &mut dyn Host) {
 }
 
 /// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.
-fn settle(plan: &mut Plan, own: &IfName, master: Option<&IfName>, up: bool) {
-    if let Some(master) = master {
-        plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Master(master.clone())));
-    }
-    if up {
-        plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Up));
-    }
+fn settle(own: IfName, master: Option<IfName>, up: bool, host: &mut dyn Host) -> Result<(), Error> {
+    let settings = master.map(LinkSetting::Master).into_iter().chain(up.then_some(LinkSetting::Up));
+    host.carry_out(&Plan::of_owned(settings.map(|setting| Step::set_link(Ns::Host, &own, setting))))
 }

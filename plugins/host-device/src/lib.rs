@@ -171,9 +171,8 @@ fn return_earlier(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut
     })?;
     let Some(AttachmentRecord { maker, .. }) = earlier else { return Ok(()) };
     let Some(namespace) = RecordedNamespace::of_entered(netns, journal.host())? else { return Ok(()) };
-    let mut plan = Plan::default();
-    plan.owned(AttachmentRecord { at: at.clone(), maker, namespace, link: None, is_again: true }.write());
-    journal.apply(&plan)
+    let record = AttachmentRecord { at: at.clone(), maker, namespace, link: None, is_again: true };
+    journal.apply(&Plan::of_owned([record.write()]))
 }
 
 /// Waits until the earlier namespace no longer has the link and, for hardware, the kernel has returned it.
@@ -221,11 +220,7 @@ fn take(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut Journal<'
         let MovedLink { mac, mtu, .. } = MovedLink::of(&inside, None);
         (moved.mac, moved.mtu) = (mac, mtu);
     }
-    let mut plan = Plan::default();
-    if moved != loan {
-        plan.owned(moved.write(at));
-    }
-    journal.apply(&plan)
+    if moved == loan { Ok(()) } else { journal.apply(&Plan::of_owned([moved.write(at)])) }
 }
 
 /// The record comes first: an ADD may be killed at any time. Those of former borrowers go, so that their DEL does not take the

@@ -138,15 +138,13 @@ impl InterfaceRouting {
 
     /// Fills the tables before any packet is led there, and removes the routes from the main table last.
     pub fn plan(&self) -> Plan {
-        let (mut plan, ns) = (Plan::default(), Ns::Container);
-        self.added().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
+        let ns = Ns::Container;
+        let add = |route: &FullRoute| Step::AddFullRoute { ns, route: route.clone() };
         let new = self.sources.iter().filter(|source| !source.has_rule);
-        new.for_each(|source| plan.owned(Step::AddRule { ns, rule: source.rule }));
+        let rules = new.map(|source| Step::AddRule { ns, rule: source.rule });
         // In the other order, so that they are brought back in theirs.
         let moved = self.moved.iter().rev().map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
-        moved.for_each(|step| plan.owned(step));
-        self.hinted.iter().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
-        plan
+        Plan::of_owned(self.added().map(add).chain(rules).chain(moved).chain(self.hinted.iter().map(add)))
     }
 }
 

@@ -65,9 +65,8 @@ impl Plugin for Sbr {
             None if add_source_hints => InterfaceRouting::with_hints(&own, facts, &earlier.rules),
             None => InterfaceRouting::choose(&own, &facts, &earlier.rules),
         };
-        let mut plan = Plan::default();
-        plan.owned(earlier.with(&routing, &at, host)?.write(&at));
-        journal.apply(&plan)?;
+        let record = earlier.with(&routing, &at, host)?;
+        journal.apply(&Plan::of_owned([record.write(&at)]))?;
         journal.apply(&routing.plan())?;
         Ok(result)
     }

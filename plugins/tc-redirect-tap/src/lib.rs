@@ -131,10 +131,9 @@ impl Plugin for TcRedirectTap {
         let mut parts = Vec::new();
         for (from, to) in [(&tap, &link), (&link, &tap)] {
             if !targets(Some(from), host)?.contains(&to.index) {
-                let mut plan = Plan::default();
-                plan.owned(redirect(&IfName::parse(&from.name)?, &IfName::parse(&to.name)?));
+                let redirect = redirect(&IfName::parse(&from.name)?, &IfName::parse(&to.name)?);
                 let missing = format!("tc filter dev {} ingress redirect dev {}", from.name, to.name);
-                parts.push(MissingPart { missing, plan });
+                parts.push(MissingPart { missing, plan: Plan::of_owned([redirect]) });
             }
         }
         Ok(parts)

@@ -40,7 +40,7 @@ pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Resu
         let place = if former.is_some() { 0 } else { steps.len() };
         steps.insert(place, Step::WriteStateFile { file, text: render_backup(&before) });
     }
-    journal.apply(&owned(steps))?;
+    journal.apply(&Plan::of_owned(steps))?;
     let mut steps = property_steps(&config.wanted, &at.ifname, journal.host())?;
     if !switches.is_empty() {
         steps.push(changes.write(at));
@@ -49,13 +49,7 @@ pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Resu
         // The last step, since nothing brings it back.
         steps.push(Step::RemoveStateFile { file, directories: Vec::new() });
     }
-    journal.apply(&owned(steps))
-}
-
-fn owned(steps: Vec<Step>) -> Plan {
-    let mut plan = Plan::default();
-    steps.into_iter().for_each(|step| plan.owned(step));
-    plan
+    journal.apply(&Plan::of_owned(steps))
 }
 
 /// A state file of an earlier ADD in another directory than the configured one, with the properties in it. One that is not root's own

@@ -15,7 +15,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_interface::{routes, tables};
 use cni_model::plan::{Ns, Plan, Step};
 use cni_model::record::RecordKind;
-use cni_model::routing::{BY_PROGRAM, FullRoute, KernelRule, MAIN_TABLE, SourceRule};
+use cni_model::routing::{BY_PROGRAM, FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
 use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,8 @@ pub const FIRST: u32 = 100;
 pub struct Facts {
     /// The index of the interface.
     pub link: u32,
-    /// The rules of both families.
-    pub rules: Vec<KernelRule>,
+    /// The rules by source, of both families.
+    pub rules: Vec<SourceRule>,
     /// The interface's routes of the main table, of both families.
     pub routes: Vec<FullRoute>,
     /// The tables that are taken.
@@ -43,7 +43,8 @@ impl Facts {
     pub fn of_rules(host: &mut dyn Host) -> Result<Self, Error> {
         let mut facts = Self::default();
         for family in Family::ALL {
-            facts.rules.extend(host.routing().rules(Ns::Container, family)?);
+            let rules = host.routing().rules(Ns::Container, family)?;
+            facts.rules.extend(rules.iter().filter_map(|rule| rule.by_source));
         }
         Ok(facts)
     }
@@ -157,13 +158,9 @@ pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
 
 /// The rules that count as the plugin's own without a record: those from one of these addresses to the configured
 /// table, or else to one that ADD may choose.
-pub fn own_rules(sources: &BTreeSet<IpAddr>, table: Option<u32>, rules: &[KernelRule]) -> Vec<SourceRule> {
+pub fn own_rules(sources: &[Cidr], table: Option<u32>, rules: &[SourceRule]) -> Vec<SourceRule> {
     let is_wanted = |rule: &SourceRule| table.map_or_else(|| may_be_chosen(rule.table), |table| rule.table == table);
-    let is_own = |rule: &SourceRule| {
-        let address = rule.source.address();
-        rule.source == Cidr::host(address) && sources.contains(&address) && is_wanted(rule)
-    };
-    rules.iter().filter_map(|rule| rule.by_source).filter(is_own).collect()
+    rules.iter().copied().filter(|rule| sources.contains(&rule.source) && is_wanted(rule)).collect()
 }
 
 fn may_be_chosen(table: u32) -> bool {
@@ -172,7 +169,7 @@ fn may_be_chosen(table: u32) -> bool {
 
 fn rules_from(address: &OwnAddress, facts: &Facts) -> impl Iterator<Item = SourceRule> {
     let source = address.source();
-    facts.rules.iter().filter_map(|rule| rule.by_source).filter(move |rule| rule.source == source)
+    facts.rules.iter().copied().filter(move |rule| rule.source == source)
 }
 
 /// Whether a route of the interface is for the packets of an address: it leads into its network, or has the address as

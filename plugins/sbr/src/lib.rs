@@ -1,7 +1,6 @@
 //! The sbr plugin (source based routing): packets with a source address of the interface leave through the interface.
 //! Each address gets its own routing table, and a rule that selects it.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
@@ -57,7 +56,7 @@ impl Plugin for Sbr {
             None => Facts::observe(&at.ifname, host)?,
         };
         let earlier = RoutingRecord::earlier(&at, host)?.unwrap_or_else(|| {
-            let sources = own.iter().map(|address| address.cidr.address()).collect();
+            let sources: Vec<Cidr> = own.iter().map(OwnAddress::source).collect();
             RoutingRecord::of_rules(own_rules(&sources, table, &facts.rules))
         });
         let routing = match table {
@@ -146,7 +145,7 @@ fn rules_of(
     let found = Facts::of_rules(host)?.rules;
     if let Some(record) = record {
         let is_recorded = |rule: &SourceRule| record.rules.contains(&(rule.source, rule.table));
-        return Ok(found.iter().filter_map(|rule| rule.by_source).filter(is_recorded).collect());
+        return Ok(found.into_iter().filter(is_recorded).collect());
     }
     let sources = sources(request, at, link, host)?;
     let table = Config::load(request).map(|config| config.table).unwrap_or_else(|error| {
@@ -156,19 +155,13 @@ fn rules_of(
     Ok(own_rules(&sources, table, &found))
 }
 
-fn sources(
-    request: &Request,
-    at: &Attachment,
-    link: Option<u32>,
-    host: &mut dyn Host,
-) -> Result<BTreeSet<IpAddr>, Error> {
+fn sources(request: &Request, at: &Attachment, link: Option<u32>, host: &mut dyn Host) -> Result<Vec<Cidr>, Error> {
     let reported = request.prev_result().ok().flatten().unwrap_or_default();
-    let mut sources: BTreeSet<IpAddr> = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    let mut sources: Vec<Cidr> = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address).collect();
     if let Some(link) = link {
-        let found = host.addresses(Ns::Container, Some(link), None)?;
-        sources.extend(found.iter().map(|address| address.cidr.address()));
+        sources.extend(host.addresses(Ns::Container, Some(link), None)?.iter().map(|address| address.cidr));
     }
-    Ok(sources)
+    Ok(sources.into_iter().map(|cidr| Cidr::host(cidr.address())).collect())
 }
 
 /// Returns the table of an address; `None` for one that the administrator has named, whose routes are his.

@@ -29,7 +29,7 @@ pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Resu
     let former = former_backup(&file, at, earlier.as_ref(), journal.host())?;
     let mut steps = vec![changes.with_switches(&switches).write(at)];
     for parameter in &config.parameters {
-        let (key, value) = (parameter.name.of(&at.ifname), parameter.value.clone());
+        let (key, value) = (parameter.of(&at.ifname), parameter.value.clone());
         steps.push(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
     }
     if former.is_some() || !config.wanted.is_empty() {

@@ -14,35 +14,25 @@ use crate::sysctl::Parameter;
 /// The path of the administrator's list; nodes of OpenShift have such a file.
 const PATH: &str = "/etc/cni/tuning/allowlist.conf";
 
-/// The lines of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct AllowList(Vec<String>);
-
 /// Verifies that the administrator allows all of these.
 pub fn verify(parameters: &[Parameter], host: &mut dyn Host) -> Result<(), Error> {
     if parameters.is_empty() {
         return Ok(());
     }
     let Some(text) = host.files().administrators_file(Path::new(PATH))? else { return Ok(()) };
-    let list = AllowList::parse(&text);
-    parameters.iter().try_for_each(|parameter| list.verify(parameter.name.key()))
+    parameters.iter().try_for_each(|parameter| verify_key(&parameter.key, &text))
 }
 
-impl AllowList {
-    /// Parses the lines; there are no comments.
-    fn parse(text: &str) -> Self {
-        Self(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
-    }
-
-    fn verify(&self, key: &str) -> Result<(), Error> {
-        for line in &self.0 {
-            if matches(line, key)? {
-                return Ok(());
-            }
+/// Verifies that a line of the list matches a key; there are no comments.
+fn verify_key(key: &str, list: &str) -> Result<(), Error> {
+    let lines: Vec<&str> = list.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for line in &lines {
+        if matches(line, key)? {
+            return Ok(());
         }
-        let text = format!("Only the following sysctls are allowed: [{}]", self.0.join(" "));
-        Err(fail!(InvalidConfig, "Sysctl {key} is not allowed. {text}", details: "no line of {PATH} matches it"))
     }
+    let text = format!("Only the following sysctls are allowed: [{}]", lines.join(" "));
+    Err(fail!(InvalidConfig, "Sysctl {key} is not allowed. {text}", details: "no line of {PATH} matches it"))
 }
 
 /// Whether a line matches a part of a key.
@@ -56,6 +46,7 @@ fn matches(line: &str, key: &str) -> Result<bool, Error> {
     Ok(Regex::new(&pattern).map_err(|fault| no_pattern(fault.to_string()))?.is_match(key))
 }
 
+/// The most repetitions that RE2 takes.
 const MOST_REPEATS: u32 = 1000;
 
 /// The letters that mean the same to both behind a backslash, and those of them that may stand in brackets.

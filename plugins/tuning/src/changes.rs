@@ -70,7 +70,7 @@ impl Changes {
     ) -> Result<Self, Error> {
         let mut parameters: Vec<ChangedParameter> = Vec::new();
         for parameter in &config.parameters {
-            let key = parameter.name.of(&at.ifname);
+            let key = parameter.of(&at.ifname);
             let before = sysctl::value(&key, host)?;
             parameters.push(ChangedParameter { path: key.path(), value: parameter.value.clone(), before });
         }

@@ -83,7 +83,7 @@ impl Plugin for Tuning {
         let name = request.attachment()?.ifname;
         host.enter(request.netns().unwrap_or_default())?;
         for parameter in &config.parameters {
-            verify_parameter(&parameter.name.of(&name), &parameter.value, host)?;
+            verify_parameter(&parameter.of(&name), &parameter.value, host)?;
         }
         let no_link = || fail!(CheckFailed, "Cannot find container link {name}");
         verify_properties(&config.wanted, &host.link(Ns::Container, &name)?.ok_or_else(no_link)?, &name)

@@ -17,19 +17,20 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 /// The placeholder for `CNI_IFNAME` in a name.
 const PLACEHOLDER: &str = "IFNAME";
 
-/// The name of a parameter, with the place of the interface's name still open.
+/// A parameter with its value, and with the place of the interface's name still open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SysctlName {
-    key: String,
+pub struct Parameter {
+    /// The name as it is written in the configuration.
+    pub key: String,
     path: Vec<String>,
+    pub value: String,
 }
 
-impl SysctlName {
-    /// Reads a name.
-    pub fn parse(key: &str) -> Result<Self, Error> {
+impl Parameter {
+    fn parse(key: String, value: String) -> Result<Self, Error> {
         let path: Vec<String> = key.split(['.', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         match &path[..] {
-            [net, _, ..] if net == "net" && !key.contains('\0') => Ok(Self { key: key.to_owned(), path }),
+            [net, _, ..] if net == "net" && !key.contains('\0') => Ok(Self { key, path, value }),
             _ => {
                 let (path, example) = (key.replace('.', "/"), "such as net.core.somaxconn");
                 Err(fail!(
@@ -39,11 +40,6 @@ impl SysctlName {
                 ))
             }
         }
-    }
-
-    /// The name as it is written in the configuration.
-    pub fn key(&self) -> &str {
-        &self.key
     }
 
     /// The parameter, for an interface of this name. A second placeholder stays what it is.
@@ -69,13 +65,6 @@ pub fn value(key: &Sysctl, host: &mut dyn Host) -> Result<Option<String>, Error>
     if is_write_only(key) { Ok(None) } else { host.files().sysctl(Ns::Container, key) }
 }
 
-/// A parameter with its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    pub name: SysctlName,
-    pub value: String,
-}
-
 /// The object `sysctl`, in the order of the document. An empty value changes nothing, as in the reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SysctlKeys(Vec<(String, String)>);
@@ -88,15 +77,15 @@ impl SysctlKeys {
     pub fn parse(self) -> Result<Vec<Parameter>, Error> {
         let mut parameters: Vec<Parameter> = Vec::new();
         for (key, value) in self.0 {
-            let name = SysctlName::parse(&key)?;
-            if let Some(earlier) = parameters.iter().find(|earlier| earlier.name.path == name.path) {
-                let text = format!("{:?} and {key:?}", earlier.name.key);
+            let parameter = Parameter::parse(key, value)?;
+            if let Some(earlier) = parameters.iter().find(|earlier| earlier.path == parameter.path) {
+                let text = format!("{:?} and {:?}", earlier.key, parameter.key);
                 let details = "they are the same parameter";
                 return Err(
                     fail!(InvalidConfig, "duplicated sysctl keys are not allowed: {text}", details: "{details}"),
                 );
             }
-            parameters.push(Parameter { name, value });
+            parameters.push(parameter);
         }
         parameters.retain(|parameter| !parameter.value.is_empty());
         Ok(parameters)
@@ -106,7 +95,7 @@ impl SysctlKeys {
 /// Puts those that come later in the place of those of the same name, and the others behind.
 pub fn merge(mut parameters: Vec<Parameter>, later: Vec<Parameter>) -> Vec<Parameter> {
     for parameter in later {
-        match parameters.iter_mut().find(|earlier| earlier.name.path == parameter.name.path) {
+        match parameters.iter_mut().find(|earlier| earlier.path == parameter.path) {
             Some(earlier) => *earlier = parameter,
             None => parameters.push(parameter),
         }

@@ -5,7 +5,7 @@ const KEY: &str = "net.ipv4.conf.IFNAME.rp_filter";
 
 fn verdict(list: &str, key: &str) -> Result<(), (u32, String, String)> {
     let error_parts = |error: Error| (error.code().number(), error.to_string(), error.details());
-    AllowList::parse(list).verify(key).map_err(error_parts)
+    verify_key(key, list).map_err(error_parts)
 }
 
 #[test]

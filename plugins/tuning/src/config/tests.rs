@@ -24,7 +24,7 @@ fn wanted(args: &str, keys: &str) -> Result<Vec<String>, Error> {
     let name = request.attachment()?.ifname;
     let config = Config::load(&request)?;
     let parameters = config.parameters.iter();
-    let parameters = parameters.map(|parameter| format!("{}={}", parameter.name.of(&name).path(), parameter.value));
+    let parameters = parameters.map(|parameter| format!("{}={}", parameter.of(&name).path(), parameter.value));
     let steps = config.wanted.steps(&name).into_iter().map(|step| step.to_string());
     Ok(parameters.chain(steps.map(|step| step.replace("container: link set eth0.100 ", ""))).collect())
 }

@@ -134,28 +134,25 @@ fn find_in(
         return Ok(None);
     }
     let of_name = host.link(Ns::Container, &at.ifname)?;
-    let Some(loan) = recorded else {
-        let found = by_alias(of_name, at, request, host)?;
-        return Ok(found.map(|(link, loan)| LinkToReturn { ns: Ns::Container, link, loan, verdict: Proof::Unproven }));
-    };
+    let Some(loan) = recorded else { return by_alias(of_name, at, request, host) };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
     let is_by_place = |link: &Link| netns == loan.netns && of_name.as_ref() == Some(link);
     let ours = of_index.filter(|link| loan.is(link) || is_by_place(link));
     match ours.or(of_name.filter(|link| loan.is(link))) {
-        Some(link) => judged(Ns::Container, link, loan, host),
+        Some(link) => judged(Ns::Container, link, loan.clone(), host),
         None => Ok(None),
     }
 }
 
 /// The link, unless it is another one, which stays where it is.
-fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
+fn judged(ns: Ns, link: Link, loan: MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     let verdict = loan.verdict(ns, &link, host)?;
     if verdict == Proof::Refuted {
         let (link, name) = (&link.name, &loan.name);
         log::warn!("{link} stays in the {ns} namespace: it is not {name}, which the container was given");
         return Ok(None);
     }
-    Ok(Some(LinkToReturn { ns, link, loan: loan.clone(), verdict }))
+    Ok(Some(LinkToReturn { ns, link, loan, verdict }))
 }
 
 /// A link without a record is one that the reference has moved, if its alias is a name, the result of ADD does not speak against it, and no
@@ -165,9 +162,9 @@ fn by_alias(
     at: &Attachment,
     request: Option<&Request>,
     host: &mut dyn Host,
-) -> Result<Option<(Link, MovedLink)>, Error> {
+) -> Result<Option<LinkToReturn>, Error> {
     let Some(link) = link else { return Ok(None) };
-    let Some(name) = link.alias.clone().filter(|alias| is_name(alias)) else { return Ok(None) };
+    let Some(name) = link.alias.as_deref().and_then(parse_alias) else { return Ok(None) };
     // The VLANs of one link have one MAC address, and keep their indices.
     let is_of = |loan: &MovedLink| loan.is(&link) && (link.kind.is_none() || loan.index == link.index);
     if MovedLink::all(host)?.iter().any(|(_, loan)| is_of(loan)) {
@@ -180,13 +177,13 @@ fn by_alias(
         log::warn!("{} stays in the container: the result of ADD speaks of another interface", link.name);
         return Ok(None);
     }
-    let loan = MovedLink::by_alias(&link, &name);
-    Ok(Some((link, loan)))
+    let loan = MovedLink::by_alias(&link, name.as_str());
+    judged(Ns::Container, link, loan, host)
 }
 
-/// Whether the alias is an interface name; a container may have set any text.
-fn is_name(alias: &str) -> bool {
-    IfName::parse(alias).is_ok_and(|name| !is_pattern(&name) && name != IfName::lo())
+/// The interface name in an alias; a container may have set any text.
+fn parse_alias(alias: &str) -> Option<IfName> {
+    IfName::parse(alias).ok().filter(|name| !is_pattern(name) && *name != IfName::lo())
 }
 
 /// Finds the link on the host. The kernel moves hardware back under the name that it had in the container.
@@ -197,21 +194,14 @@ fn find_on_host(
 ) -> Result<Option<LinkToReturn>, Error> {
     let configured = || request.and_then(configured_name);
     let Some(name) = recorded.map(|loan| loan.name.clone()).or_else(configured) else { return Ok(None) };
-    let known = IfName::parse(&name).ok().filter(|_| is_name(&name));
-    let Some(own) = known.filter(|_| recorded.is_none_or(MovedLink::is_hardware)) else { return Ok(None) };
+    let may_be_here = recorded.is_none_or(MovedLink::is_hardware);
+    let Some(own) = parse_alias(&name).filter(|_| may_be_here) else { return Ok(None) };
     if host.link(Ns::Host, &own)?.is_some() {
         return Ok(None);
     }
-    let Some(link) = find_lost(&name, host)?.filter(|link| recorded.is_none_or(|loan| loan.is(link))) else {
-        return Ok(None);
-    };
-    match recorded {
-        Some(loan) => judged(Ns::Host, link, loan, host),
-        None => {
-            let loan = MovedLink::by_alias(&link, &name);
-            Ok(Some(LinkToReturn { ns: Ns::Host, link, loan, verdict: Proof::Unproven }))
-        }
-    }
+    let Some(link) = find_lost(&name, host)? else { return Ok(None) };
+    let loan = recorded.cloned().unwrap_or_else(|| MovedLink::by_alias(&link, own.as_str()));
+    if loan.is(&link) { judged(Ns::Host, link, loan, host) } else { Ok(None) }
 }
 
 /// Looks for a link, which is neither in its container nor on the host, in all namespaces of the machine but those that are

@@ -29,13 +29,13 @@ pub const FIRST: u32 = 100;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The index of the interface.
-    pub link: u32,
+    link: u32,
     /// The rules by source, of both families.
     pub rules: Vec<SourceRule>,
     /// The interface's routes of the main table, of both families.
-    pub routes: Vec<FullRoute>,
+    routes: Vec<FullRoute>,
     /// The tables that are taken.
-    pub tables: BTreeSet<u32>,
+    tables: BTreeSet<u32>,
 }
 
 impl Facts {
@@ -60,24 +60,24 @@ impl Facts {
 
 /// The routing of packets with one source address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceRouting {
+struct SourceRouting {
     /// The rule that leads to the table.
-    pub rule: SourceRule,
+    rule: SourceRule,
     /// Whether the kernel has it already.
-    pub has_rule: bool,
+    has_rule: bool,
     /// The routes that the table gets.
-    pub routes: Vec<FullRoute>,
+    routes: Vec<FullRoute>,
 }
 
 /// The ways of all addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceRouting {
     /// One for each address.
-    pub sources: Vec<SourceRouting>,
+    sources: Vec<SourceRouting>,
     /// The routes that leave the main table, since each is in a table of its own now.
-    pub moved: Vec<FullRoute>,
+    moved: Vec<FullRoute>,
     /// Routes of the main table with a source address, in place of moved ones.
-    pub hinted: Vec<FullRoute>,
+    hinted: Vec<FullRoute>,
 }
 
 impl InterfaceRouting {
@@ -133,7 +133,7 @@ impl InterfaceRouting {
     }
 
     /// The routes that the tables get.
-    pub fn added(&self) -> impl Iterator<Item = &FullRoute> {
+    fn added(&self) -> impl Iterator<Item = &FullRoute> {
         self.sources.iter().flat_map(|source| &source.routes)
     }
 
@@ -150,7 +150,7 @@ impl InterfaceRouting {
 }
 
 /// Adds an element to a list, unless it contains it.
-pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
+fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
     if !list.contains(&new) {
         list.push(new);
     }

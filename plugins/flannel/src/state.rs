@@ -23,14 +23,6 @@ pub struct SavedState {
     pub removable: Vec<StateFile>,
 }
 
-/// The composed configuration of an attachment, if a directory has it.
-///
-/// # Errors
-/// When an existing file cannot be read.
-pub fn saved(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Option<DelegateConfig>, Error> {
-    Ok(find(directory, at, host)?.composed)
-}
-
 /// Finds the state of an attachment: first in its own file, then in the container's.
 ///
 /// # Errors

@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use cni_dhcp::client::{Client, Identity, Limits};
+use cni_dhcp::client::{Client, Identity, Limits, Moment};
 use cni_dhcp::grant::Grant;
-use cni_dhcp::moment::Moment;
 use cni_dhcp::protocol::{self, DaemonQuestion, VERSION};
 use cni_dhcp::record::LeaseRecord;
 use cni_dhcp::wire::{Incoming, MessageType, to_client};

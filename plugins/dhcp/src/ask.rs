@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::{Code, Error, Failure as _};
+use cni_core::fail;
 use cni_model::daemon::{DaemonCall, DaemonError};
 use cni_plugin::host::Host;
 
@@ -11,57 +12,6 @@ use crate::protocol::{self, DaemonAnswer, DaemonQuestion, DaemonRefusal, Operati
 
 /// The tolerance beyond the time that the daemon has announced.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Errors of asking the daemon.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// It could not be asked.
-    #[error("error dialing DHCP daemon: {source}")]
-    Daemon {
-        #[source]
-        source: DaemonError,
-    },
-    /// It refuses.
-    #[error("error calling DHCP daemon: {text}")]
-    Refused { about: Reason, text: String },
-    /// The answer is invalid.
-    #[error("the DHCP daemon's answer is not understood: restart it")]
-    Answer {
-        #[source]
-        source: serde_json::Error,
-    },
-    /// Its answer is one to another question.
-    #[error("the DHCP daemon has answered another question: restart it")]
-    Other,
-}
-
-impl Failure for AskError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Daemon { source } => source.code(),
-            Self::Refused { about, .. } => match about {
-                Reason::Question => Code::Program,
-                Reason::Namespace => Code::InvalidNetns,
-                Reason::Interface => Code::Kernel,
-                Reason::Server => Code::AddressUnavailable,
-                Reason::Lease => Code::CheckFailed,
-            },
-            Self::Answer { .. } | Self::Other => Code::Program,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Daemon { source: absent @ DaemonError::Absent { .. } } => {
-                let reason = std::error::Error::source(absent).map(ToString::to_string).unwrap_or_default();
-                format!("{reason}; start it by \"dhcp daemon\", or the unit cni-dhcp.socket")
-            }
-            Self::Daemon { source } => source.details(),
-            Self::Answer { source } => source.to_string(),
-            Self::Refused { .. } | Self::Other => String::new(),
-        }
-    }
-}
 
 /// A question for the daemon of a socket.
 pub fn call(socket: &str, verb: Operation) -> DaemonCall {
@@ -74,48 +24,9 @@ pub fn call(socket: &str, verb: Operation) -> DaemonCall {
     DaemonCall { socket: socket.into(), question, with_netns }
 }
 
-/// Asks for a lease.
-pub fn for_lease(call: &DaemonCall, host: &mut dyn Host) -> Result<Grant, AskError> {
-    match ask(call, host)? {
-        DaemonAnswer::Leased(grant) => Ok(grant),
-        other @ (DaemonAnswer::Done | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_)) => Err(unexpected(other)),
-    }
-}
-
-/// Asks for something to be done.
-pub fn to_do(call: &DaemonCall, host: &mut dyn Host) -> Result<(), AskError> {
-    match ask(call, host)? {
-        DaemonAnswer::Done => Ok(()),
-        other @ (DaemonAnswer::Leased(_) | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_)) => {
-            Err(unexpected(other))
-        }
-    }
-}
-
-/// As [`to_do`]; without a daemon there is nothing to do.
-pub fn to_do_if_there(call: &DaemonCall, host: &mut dyn Host) -> Result<DaemonPresence, AskError> {
-    match to_do(call, host) {
-        Ok(()) => Ok(DaemonPresence::There),
-        Err(AskError::Daemon { source: DaemonError::Absent { .. } }) => Ok(DaemonPresence::Absent),
-        // It has no leases of ours.
-        Err(AskError::Daemon { source: other @ DaemonError::OtherMake { .. } }) => {
-            log::warn!("{other}");
-            Ok(DaemonPresence::Absent)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether a daemon runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DaemonPresence {
-    There,
-    Absent,
-}
-
-fn ask(call: &DaemonCall, host: &mut dyn Host) -> Result<DaemonAnswer, AskError> {
-    let answer = host.ask_daemon(call, &patience).map_err(|source| AskError::Daemon { source })?;
-    serde_json::from_slice(&answer).map_err(|source| AskError::Answer { source })
+/// Asks the daemon, and returns its last answer.
+pub fn ask(call: &DaemonCall, host: &mut dyn Host) -> Result<Vec<u8>, DaemonError> {
+    host.ask_daemon(call, &patience)
 }
 
 /// How long to wait for the next answer; `None` after the last.
@@ -126,9 +37,67 @@ fn patience(answer: &[u8]) -> Option<Duration> {
     }
 }
 
-fn unexpected(answer: DaemonAnswer) -> AskError {
-    match answer {
-        DaemonAnswer::Refused(DaemonRefusal { about, text }) => AskError::Refused { about, text },
-        DaemonAnswer::Wait { .. } | DaemonAnswer::Leased(_) | DaemonAnswer::Done => AskError::Other,
+/// Has something done.
+pub fn to_do(socket: &str, verb: Operation, host: &mut dyn Host) -> Result<(), Error> {
+    done(&ask(&call(socket, verb), host).map_err(no_answer)?)
+}
+
+/// As [`to_do`]; returns whether there is a daemon. Without one there is nothing to do.
+pub fn to_do_if_there(socket: &str, verb: Operation, host: &mut dyn Host) -> Result<bool, Error> {
+    match ask(&call(socket, verb), host) {
+        Ok(answer) => done(&answer).map(|()| true),
+        Err(DaemonError::Absent { .. }) => Ok(false),
+        // It has no leases of ours.
+        Err(other @ DaemonError::OtherMake { .. }) => {
+            log::warn!("{other}");
+            Ok(false)
+        }
+        Err(error) => Err(no_answer(error)),
     }
+}
+
+pub fn no_answer(error: DaemonError) -> Error {
+    let details = match &error {
+        DaemonError::Absent { source, .. } => {
+            format!("{source}; start it by \"dhcp daemon\", or the unit cni-dhcp.socket")
+        }
+        DaemonError::OtherMake { .. } | DaemonError::Late { .. } | DaemonError::Lost { .. } => error.details(),
+    };
+    Error::stated(error.code(), format!("error dialing DHCP daemon: {error}"), details)
+}
+
+/// The grant in an answer.
+pub fn leased(answer: &[u8]) -> Result<Grant, Error> {
+    match read(answer)? {
+        DaemonAnswer::Leased(grant) => Ok(grant),
+        DaemonAnswer::Done | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_) => Err(to_another()),
+    }
+}
+
+fn done(answer: &[u8]) -> Result<(), Error> {
+    match read(answer)? {
+        DaemonAnswer::Done => Ok(()),
+        DaemonAnswer::Leased(_) | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_) => Err(to_another()),
+    }
+}
+
+fn to_another() -> Error {
+    fail!(Program, "the DHCP daemon has answered another question: restart it")
+}
+
+/// Reads an answer that is no refusal.
+fn read(answer: &[u8]) -> Result<DaemonAnswer, Error> {
+    let torn = |error| fail!(Program, "the DHCP daemon's answer is not understood: restart it", details: "{error}");
+    let DaemonRefusal { about, text } = match serde_json::from_slice(answer).map_err(torn)? {
+        DaemonAnswer::Refused(refusal) => refusal,
+        answer @ (DaemonAnswer::Leased(_) | DaemonAnswer::Done | DaemonAnswer::Wait { .. }) => return Ok(answer),
+    };
+    let code = match about {
+        Reason::Question => Code::Program,
+        Reason::Namespace => Code::InvalidNetns,
+        Reason::Interface => Code::Kernel,
+        Reason::Server => Code::AddressUnavailable,
+        Reason::Lease => Code::CheckFailed,
+    };
+    Err(Error::stated(code, format!("error calling DHCP daemon: {text}"), String::new()))
 }

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::grant::{Grant, GrantError};
-use crate::moment::Moment;
+use crate::grant::Grant;
 use crate::wire::{DhcpOptions, Hardware, Incoming, MessageType, Outgoing, code};
 
 mod retry;
-mod split_mix;
 
-pub use retry::{Limits, Retry};
-pub use split_mix::SplitMix64;
+pub use retry::{Limits, Moment};
+use retry::{Retry, SplitMix64};
 
 /// The client's identity, and the options of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,10 +65,10 @@ pub enum Action {
     Send(OutgoingPacket),
     /// There is a lease, or a longer one.
     Leased,
-    /// There is no lease, and the client has given up.
-    Failed(LeaseFailure),
-    /// The lease has ended: the interface must not use the address.
-    Lost(LeaseFailure),
+    /// There is no lease, and why the client has given up.
+    Failed(String),
+    /// Why the lease has ended: the interface must not use the address.
+    Lost(String),
 }
 
 /// A message, and the way that it takes.
@@ -84,37 +82,6 @@ pub struct OutgoingPacket {
     pub neighbour: Option<Hardware>,
     /// What.
     pub message: Outgoing,
-}
-
-/// Why there is no lease.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LeaseFailure {
-    /// No server has answered in time.
-    #[error("no more tries")]
-    Silence,
-    /// A server says that the address is not the client's.
-    #[error("the DHCP server refuses {address}")]
-    Refused {
-        /// The address.
-        address: Ipv4Addr,
-    },
-    /// A server has granted another address than the client has.
-    #[error("the DHCP server has granted {granted} in place of {address}")]
-    Moved {
-        /// The client's.
-        address: Ipv4Addr,
-        /// The other one.
-        granted: Ipv4Addr,
-    },
-    /// It has ended before a server has renewed it.
-    #[error("the lease of {address} has ended, and no DHCP server has prolonged it")]
-    Ended {
-        /// The address.
-        address: Ipv4Addr,
-    },
-    /// The answer cannot be used.
-    #[error(transparent)]
-    Answer(GrantError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +156,7 @@ impl Client {
     /// Looks for servers.
     pub fn begin(identity: Identity, limits: Limits, seed: u64, now: Moment) -> (Self, Vec<Action>) {
         let mut client = Self { identity, limits, dice: SplitMix64::new(seed), state: ClientState::Over, lease: None };
-        let actions = client.look_for_servers(now);
+        let actions = client.look_for(limits, now);
         (client, actions)
     }
 
@@ -256,8 +223,8 @@ impl Client {
             | ClientState::Rebooting { retry, .. }
                 if retry.is_over(now) =>
             {
-                let refused = |lease: &DhcpLease| LeaseFailure::Refused { address: lease.grant.address };
-                self.give_up(self.lease.as_ref().map_or(LeaseFailure::Silence, refused))
+                let why = self.lease.as_ref().map_or("no more tries".to_owned(), |lease| refusal(lease.grant.address));
+                self.give_up(why)
             }
             ClientState::Selecting { xid, retry } => {
                 self.state = ClientState::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
@@ -298,10 +265,8 @@ impl Client {
             }
             (ClientState::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
                 Reply::Ack if message.address == address => self.on_ack(message, from, now),
-                Reply::Ack => {
-                    self.release_and_give_up(message, from, LeaseFailure::Moved { address, granted: message.address })
-                }
-                Reply::Nak => self.give_up(LeaseFailure::Refused { address }),
+                Reply::Ack => self.release_and_give_up(message, from, moved(address, message.address)),
+                Reply::Nak => self.give_up(refusal(address)),
                 Reply::Offer => Vec::new(),
             },
             (ClientState::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
@@ -338,12 +303,12 @@ impl Client {
         let granted = match Grant::of(message) {
             Ok(grant) => grant,
             Err(_) if self.lease.is_some() => return Vec::new(),
-            Err(error) => return self.release_and_give_up(message, from, LeaseFailure::Answer(error)),
+            Err(error) => return self.release_and_give_up(message, from, error),
         };
         if let Some(address) =
             self.lease.as_ref().map(|lease| lease.grant.address).filter(|own| *own != granted.address)
         {
-            return self.release_and_give_up(message, from, LeaseFailure::Moved { address, granted: granted.address });
+            return self.release_and_give_up(message, from, moved(address, granted.address));
         }
         self.lease = Some(DhcpLease { grant: granted, since: now, neighbour: from });
         self.state = ClientState::Bound;
@@ -351,21 +316,17 @@ impl Client {
     }
 
     /// Gives back the address that a server has granted, if the answer names the server, and ends.
-    fn release_and_give_up(&mut self, message: &Incoming, from: Hardware, why: LeaseFailure) -> Vec<Action> {
+    fn release_and_give_up(&mut self, message: &Incoming, from: Hardware, why: String) -> Vec<Action> {
         let back = message.server().map(|server| self.give_back(message.address, server, from));
         back.map(Action::Send).into_iter().chain(self.give_up(why)).collect()
     }
 
-    fn give_up(&mut self, why: LeaseFailure) -> Vec<Action> {
+    fn give_up(&mut self, why: String) -> Vec<Action> {
         self.state = ClientState::Over;
         match self.lease.take() {
             Some(_) => vec![Action::Lost(why)],
             None => vec![Action::Failed(why)],
         }
-    }
-
-    fn look_for_servers(&mut self, now: Moment) -> Vec<Action> {
-        self.look_for(self.limits, now)
     }
 
     /// Asks for the address once more. After a refusal the address may no longer be used (RFC 2131 section 3.2.3),
@@ -394,7 +355,8 @@ impl Client {
         let Some(lease) = self.lease.clone() else { return Vec::new() };
         let (Some(rebinding), Some(end)) = (lease.rebinding(), lease.end()) else { return Vec::new() };
         if now >= end {
-            return self.give_up(LeaseFailure::Ended { address: lease.grant.address });
+            let address = lease.grant.address;
+            return self.give_up(format!("the lease of {address} has ended, and no DHCP server has prolonged it"));
         }
         let (xid, next) = match &self.state {
             ClientState::Prolonging { xid, next, .. } => (*xid, *next),
@@ -481,6 +443,14 @@ impl Client {
         self.identity.provided.iter().for_each(|(code, value)| options.set(*code, value));
         options
     }
+}
+
+fn refusal(address: Ipv4Addr) -> String {
+    format!("the DHCP server refuses {address}")
+}
+
+fn moved(address: Ipv4Addr, granted: Ipv4Addr) -> String {
+    format!("the DHCP server has granted {granted} in place of {address}")
 }
 
 /// Whether a message names this server, if it names one.

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::client::{Action, Client, Identity, LeaseFailure, Limits, OutgoingPacket};
-use crate::key::{InterfaceLocation, LeaseKey};
-use crate::moment::Moment;
+use crate::client::{Action, Client, Identity, Limits, Moment, OutgoingPacket};
+use crate::grant::Grant;
 use crate::protocol::{DaemonAnswer, DaemonRefusal, LeaseRequest, Operation, Reason, VERSION};
-use crate::record::LeaseRecord;
+use crate::record::{InterfaceLocation, LeaseKey, LeaseRecord};
 use crate::wire::{Hardware, Incoming, to_client};
 
 pub mod flags;
@@ -24,12 +23,9 @@ pub enum PlaceError {
     /// The namespace has ended, or is not what it was.
     #[error("{0}")]
     Namespace(String),
-    /// The interface is missing, or not an Ethernet interface.
+    /// The interface is missing, or not an Ethernet interface, or cannot be looked at now, such as for want of descriptors.
     #[error("{0}")]
     Interface(String),
-    /// It could not be looked at now, such as for want of descriptors.
-    #[error("{0}")]
-    Now(String),
 }
 
 impl From<PlaceError> for DaemonRefusal {
@@ -37,7 +33,7 @@ impl From<PlaceError> for DaemonRefusal {
         let text = error.to_string();
         match error {
             PlaceError::Namespace(_) => Self { about: Reason::Namespace, text },
-            PlaceError::Interface(_) | PlaceError::Now(_) => Self { about: Reason::Interface, text },
+            PlaceError::Interface(_) => Self { about: Reason::Interface, text },
         }
     }
 }
@@ -103,7 +99,7 @@ struct LeaseEntry {
     is_open: bool,
     waiting: Vec<(ConnectionId, WaitReason)>,
     /// Why the lease was lost.
-    lost: Option<LeaseFailure>,
+    lost: Option<String>,
 }
 
 /// All leases.
@@ -130,16 +126,6 @@ impl Daemon {
     /// The time at which the daemon must be called next.
     pub fn due(&self, now: Moment) -> Option<Moment> {
         self.entries.values().filter_map(|entry| entry.client.due(now)).min()
-    }
-
-    /// The number of leases and pending requests.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether there is neither a lease nor a pending request.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// Handles a question.
@@ -219,8 +205,8 @@ impl Daemon {
         host: &mut dyn DaemonHost,
     ) {
         let wish = WaitReason::Address(address);
-        if let Some(why) = self.entries.get(&request.key).and_then(|entry| entry.lost.as_ref()) {
-            return host.answer(asker, &no_lease(why.to_string()));
+        if let Some(why) = self.entries.get(&request.key).and_then(|entry| entry.lost.clone()) {
+            return host.answer(asker, &no_lease(why));
         }
         let place = match host.place(asker, &request) {
             Ok(place) => place,
@@ -250,7 +236,7 @@ impl Daemon {
         let known = self.entries.get_mut(key).filter(|entry| entry.place.is_the_same(place) && entry.lost.is_none());
         let Some(entry) = known else { return false };
         match entry.client.lease() {
-            Some(lease) => host.answer(asker, &fulfilled(wish, &lease.grant.clone())),
+            Some(lease) => host.answer(asker, &fulfilled(wish, &lease.grant)),
             None => entry.waiting.push((asker, wish)),
         }
         true
@@ -334,24 +320,24 @@ impl Daemon {
         }
     }
 
-    fn failed(&mut self, key: &LeaseKey, why: &LeaseFailure, host: &mut dyn DaemonHost) {
+    fn failed(&mut self, key: &LeaseKey, why: &str, host: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.remove(key) else { return };
         for (asker, wish) in entry.waiting {
             let about = match wish {
                 WaitReason::Lease => Reason::Server,
                 WaitReason::Address(_) => Reason::Lease,
             };
-            host.answer(asker, &DaemonAnswer::Refused(DaemonRefusal { about, text: why.to_string() }));
+            host.answer(asker, &DaemonAnswer::Refused(DaemonRefusal { about, text: why.to_owned() }));
         }
         host.close(key);
     }
 
     /// Another may have the address from now on.
-    fn lost(&mut self, key: &LeaseKey, why: LeaseFailure, host: &mut dyn DaemonHost) {
+    fn lost(&mut self, key: &LeaseKey, why: String, host: &mut dyn DaemonHost) {
         log::error!("the interface of {key} is set down: {why}");
         let Some(entry) = self.entries.get_mut(key) else { return };
         for (asker, _) in std::mem::take(&mut entry.waiting) {
-            host.answer(asker, &no_lease(why.to_string()));
+            host.answer(asker, &no_lease(why.clone()));
         }
         entry.lost = Some(why);
         host.set_down(&entry.place);
@@ -386,7 +372,7 @@ impl Daemon {
     }
 }
 
-fn fulfilled(wish: WaitReason, grant: &crate::grant::Grant) -> DaemonAnswer {
+fn fulfilled(wish: WaitReason, grant: &Grant) -> DaemonAnswer {
     match wish {
         WaitReason::Lease => DaemonAnswer::Leased(grant.clone()),
         WaitReason::Address(Some(address)) if address != grant.address => {

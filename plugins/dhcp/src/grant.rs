@@ -1,8 +1,10 @@
 //! What a server grants: the address, for how long, and the settings of the network.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use cni_core::cidr::Cidr;
+use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Incoming, code};
@@ -14,22 +16,8 @@ const WITHOUT_END: u32 = u32::MAX;
 /// The smallest MTU of RFC 2132 section 5.1.
 const SMALLEST_MTU: u16 = 68;
 
-/// An answer without which the container would have no network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
-    /// There is no address in it.
-    #[error("DHCPACK has no address")]
-    NoAddress,
-    /// It has no server identifier, so the lease could not be renewed.
-    #[error("DHCP option Server Identifier not found in DHCPACK")]
-    NoServer,
-    /// There is no mask in it.
-    #[error("DHCP option Subnet Mask not found in DHCPACK")]
-    NoMask,
-    /// Its mask has holes.
-    #[error("DHCP option Subnet Mask {0} is no prefix")]
-    OddMask(Ipv4Addr),
-}
+/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
+const SCOPE_LINK: i64 = 253;
 
 /// A network, and the router to it; 0.0.0.0 if it is on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,12 +65,14 @@ impl Grant {
     /// Parses a DHCPACK.
     ///
     /// # Errors
-    /// [`GrantError`]; other missing or malformed options are ignored.
-    pub fn of(ack: &Incoming) -> Result<Self, GrantError> {
+    /// What is missing, without which the container would have no network, or the lease could not be renewed. Other missing or
+    /// malformed options are ignored.
+    pub fn of(ack: &Incoming) -> Result<Self, String> {
         if ack.address.is_unspecified() {
-            return Err(GrantError::NoAddress);
+            return Err("DHCPACK has no address".to_owned());
         }
         let options = &ack.options;
+        let missing = |option| format!("DHCP option {option} not found in DHCPACK");
         let number = |code| options.array::<4>(code).map(u32::from_be_bytes);
         let seconds = number(code::LEASE_TIME).unwrap_or(DEFAULT_SECONDS);
         let whole = seconds.max(1);
@@ -91,8 +81,8 @@ impl Grant {
         let is_classless = classless.is_some();
         Ok(Self {
             address: ack.address,
-            prefix: prefix(options.array(code::SUBNET_MASK).ok_or(GrantError::NoMask)?)?,
-            server: ack.server().ok_or(GrantError::NoServer)?,
+            prefix: prefix(options.array(code::SUBNET_MASK).ok_or_else(|| missing("Subnet Mask"))?)?,
+            server: ack.server().ok_or_else(|| missing("Server Identifier"))?,
             seconds: (seconds != WITHOUT_END).then_some(whole),
             renewal: number(code::RENEWAL_TIME).unwrap_or(part(whole, 50)).min(rebinding),
             rebinding,
@@ -110,19 +100,51 @@ impl Grant {
     pub fn time(&self) -> Option<Duration> {
         self.seconds.map(|seconds| Duration::from_secs(seconds.into()))
     }
+
+    /// The result of ADD; `priority` is the metric of all its routes unless 0.
+    pub fn result(&self, priority: i64) -> CniResult {
+        let gateway = self.routers.first().copied();
+        let address = cidr(self.address, self.prefix);
+        let ip = IpConfig { interface: None, address, gateway: gateway.map(IpAddr::V4) };
+        let default = gateway.filter(|_| !self.is_classless);
+        let default = default.map(|router| GrantedRoute { to: Ipv4Addr::UNSPECIFIED, prefix: 0, router });
+        let mtu = self.mtu.map_or(0, i64::from);
+        let routes = self.routes.iter().copied().chain(default).map(|reported| route(reported, priority, mtu));
+        CniResult { interfaces: Vec::new(), ips: vec![ip], routes: routes.collect(), dns: self.dns() }
+    }
+
+    fn dns(&self) -> Dns {
+        let texts = |found: Vec<String>| Some(found).filter(|found| !found.is_empty());
+        Dns {
+            nameservers: texts(self.nameservers.iter().map(ToString::to_string).collect()),
+            domain: self.domain.clone().unwrap_or_default(),
+            search: texts(self.search.clone()),
+            options: None,
+        }
+    }
+}
+
+/// A route of the result. A router of 0.0.0.0 means that the destination is on the link (RFC 3442).
+fn route(reported: GrantedRoute, priority: i64, mtu: i64) -> Route {
+    let scope = reported.router.is_unspecified().then_some(SCOPE_LINK);
+    Route { mtu, priority, scope, ..Route::via(cidr(reported.to, reported.prefix), IpAddr::V4(reported.router)) }
+}
+
+fn cidr(address: Ipv4Addr, prefix: u8) -> Cidr {
+    Cidr::truncated(IpAddr::V4(address), prefix)
 }
 
 fn part(seconds: u32, percent: u32) -> u32 {
     u32::try_from(u64::from(seconds) * u64::from(percent) / 100).unwrap_or(seconds)
 }
 
-fn prefix(mask: [u8; 4]) -> Result<u8, GrantError> {
+fn prefix(mask: [u8; 4]) -> Result<u8, String> {
     let bits = u32::from_be_bytes(mask);
     let length = bits.leading_ones();
     if bits.count_ones() == length {
         Ok(u8::try_from(length).unwrap_or(32))
     } else {
-        Err(GrantError::OddMask(mask.into()))
+        Err(format!("DHCP option Subnet Mask {} is no prefix", Ipv4Addr::from(mask)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::Grant;
-use crate::key::LeaseKey;
+use crate::record::LeaseKey;
 
 /// The number of this protocol. Plugin and daemon are one program, but an older daemon may run on.
 pub const VERSION: u32 = 1;

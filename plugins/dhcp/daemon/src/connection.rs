@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 
-use cni_dhcp::moment::Moment;
+use cni_dhcp::client::Moment;
 use cni_dhcp::protocol::{self, DaemonAnswer, Operation};
 use cni_kernel::netns::Netns;
 use cni_linux::unix;

@@ -10,21 +10,17 @@ use std::process::ExitCode;
 
 use cni_dhcp::daemon::flags::USAGE;
 use cni_dhcp::daemon::{ConnectionId, Daemon, DaemonHost as _, Flags, FlagsError};
-use cni_dhcp::key::LeaseKey;
+use cni_dhcp::record::LeaseKey;
 
 use cni_linux::logger;
 use machine::LinuxDaemonHost;
-use socket::OwnSocket;
+use service::OwnSocket;
 
 mod connection;
-mod error;
 mod machine;
 mod packet;
 mod records;
 mod service;
-mod socket;
-
-use error::StartError;
 
 /// The exit status for a wrong command line, as of Go's programs.
 const USAGE_STATUS: u8 = 2;
@@ -38,7 +34,7 @@ pub fn run(words: &[String]) -> ExitCode {
     };
     logger::install("dhcp");
     service::allow_most_descriptors();
-    match start(&flags).and_then(|service| service.serve().map_err(StartError::Wait)) {
+    match start(&flags).and_then(|service| service.serve().map_err(cannot_wait)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => say(&format!("{error}\n"), ExitCode::FAILURE),
     }
@@ -61,18 +57,20 @@ struct Service {
     pid_file: Option<String>,
 }
 
-fn start(flags: &Flags) -> Result<Service, StartError> {
+fn start(flags: &Flags) -> io::Result<Service> {
     let socket = format!("{}{}", flags.host_prefix, flags.socket);
     let (listener, own) = match service::passed_listener()? {
         Some(listener) => (listener, None),
         None => OwnSocket::listen(Path::new(&socket)).map(|(listener, own)| (listener, Some(own)))?,
     };
-    listener.set_nonblocking(true).map_err(StartError::Wait)?;
-    let end = service::end_signal().map_err(StartError::Wait)?;
+    listener.set_nonblocking(true).map_err(cannot_wait)?;
+    let end = service::end_signal().map_err(cannot_wait)?;
     let directory = cni_dhcp::leases_of(&socket);
     let mut machine = LinuxDaemonHost::new(flags.host_prefix.clone(), Path::new(&directory));
     let mut daemon = Daemon::new(flags.limits, flags.broadcast);
-    for record in machine.kept() {
+    let kept = machine.kept();
+    let leases = kept.len();
+    for record in kept {
         daemon.resume(record, &mut machine);
     }
     if let Some(Err(error)) = flags.pid_file.as_deref().map(write_pid_file) {
@@ -81,12 +79,16 @@ fn start(flags: &Flags) -> Result<Service, StartError> {
         }
         return Err(error);
     }
-    log::info!("{} leases are gone on with", daemon.len());
+    log::info!("{leases} leases are gone on with");
     Ok(Service { listener, end, machine, daemon, own, pid_file: flags.pid_file.clone() })
 }
 
-fn write_pid_file(path: &str) -> Result<(), StartError> {
-    let failed = |source| StartError::PidFile { path: path.to_owned(), source };
+fn cannot_wait(error: io::Error) -> io::Error {
+    io::Error::other(format!("the daemon cannot wait for anything: {error}"))
+}
+
+fn write_pid_file(path: &str) -> io::Result<()> {
+    let failed = |error| io::Error::other(format!("Error writing pidfile {path:?}: {error}"));
     if !path.starts_with('/') {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "path not absolute")));
     }

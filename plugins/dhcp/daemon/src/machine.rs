@@ -12,16 +12,17 @@ use std::time::Duration;
 use crate::packet::PacketSocket;
 use cni_core::error::Error;
 use cni_core::family::Family;
+use cni_dhcp::client::Moment;
 use cni_dhcp::client::OutgoingPacket;
 use cni_dhcp::daemon::{ConnectionId, DaemonHost, PlaceError};
-use cni_dhcp::key::{InterfaceLocation, LeaseKey};
-use cni_dhcp::moment::Moment;
 use cni_dhcp::protocol::{DaemonAnswer, LeaseRequest};
 use cni_dhcp::record::LeaseRecord;
+use cni_dhcp::record::{InterfaceLocation, LeaseKey};
 use cni_dhcp::wire::{Datagram, Hardware};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 use cni_linux::{clock, identity};
+use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 
 use crate::connection::{Connection, ReadEvent};
@@ -207,9 +208,12 @@ impl DaemonHost for LinuxDaemonHost {
     }
 
     fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), PlaceError> {
+        let set_up = |socket: &mut Socket, link: &Link| {
+            if link.up { Ok(()) } else { socket.set_link_up(link.index).map_err(reported) }
+        };
         match self.netns_of(Some(asker)) {
-            Some(netns) => set_link_up(netns, &place.ifname),
-            None => set_link_up(&open_place(place)?, &place.ifname),
+            Some(netns) => on_link(netns, &place.ifname, set_up),
+            None => on_link(&open_place(place)?, &place.ifname, set_up),
         }
     }
 
@@ -228,19 +232,21 @@ impl DaemonHost for LinuxDaemonHost {
     }
 
     fn withdraw(&mut self, place: &InterfaceLocation, address: Ipv4Addr) {
-        let done = on_link(place, |socket, index| {
-            for found in socket.addresses(index, Some(Family::V4)).map_err(reported)? {
+        let withdraw = |socket: &mut Socket, link: &Link| {
+            for found in socket.addresses(link.index, Some(Family::V4)).map_err(reported)? {
                 if found.cidr.address() == IpAddr::V4(address) {
-                    socket.remove_address(index, found.cidr).map_err(reported)?;
+                    socket.remove_address(link.index, found.cidr).map_err(reported)?;
                 }
             }
             Ok(())
-        });
+        };
+        let done = open_place(place).and_then(|netns| on_link(&netns, &place.ifname, withdraw));
         done.unwrap_or_else(|error| log::debug!("{address} was not taken from {}: {error}", place.netns));
     }
 
     fn set_down(&mut self, place: &InterfaceLocation) {
-        let done = on_link(place, |socket, index| socket.set_link_down(index).map_err(reported));
+        let set_down = |socket: &mut Socket, link: &Link| socket.set_link_down(link.index).map_err(reported);
+        let done = open_place(place).and_then(|netns| on_link(&netns, &place.ifname, set_down));
         done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {error}", place.ifname, place.netns));
     }
 
@@ -269,25 +275,21 @@ fn reported(error: impl Into<Error>) -> PlaceError {
 fn not_open(error: NetnsError) -> PlaceError {
     match error {
         NetnsError::Gone { .. } => PlaceError::Namespace(Error::from(error).in_full()),
-        NetnsError::Failed { .. } => PlaceError::Now(Error::from(error).in_full()),
+        NetnsError::Failed { .. } => PlaceError::Interface(Error::from(error).in_full()),
     }
 }
 
-fn unknown(error: impl Into<Error>) -> PlaceError {
-    PlaceError::Now(error.into().in_full())
-}
-
 fn closed(error: io::Error) -> PlaceError {
-    PlaceError::Now(format!("the network namespace cannot be entered: {error}"))
+    PlaceError::Interface(format!("the network namespace cannot be entered: {error}"))
 }
 
 /// A unique identifier of a namespace; on kernels without cookies, the boot and the inode.
 fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
-    match netns.inside(identity::identity).map_err(closed)?.map_err(unknown)? {
+    match netns.inside(identity::identity).map_err(closed)?.map_err(reported)? {
         Some(identity) => Ok(identity),
         None => {
             let file = netns.file_identity().map_err(closed)?;
-            Ok(format!("{}:{file}", cni_files::boot_id().map_err(unknown)?))
+            Ok(format!("{}:{file}", cni_files::boot_id().map_err(reported)?))
         }
     }
 }
@@ -318,23 +320,15 @@ fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), Pl
         .map_err(closed)?
 }
 
-fn set_link_up(netns: &Netns, ifname: &str) -> Result<(), PlaceError> {
+/// Does something with a link, by a socket of its namespace.
+fn on_link(
+    netns: &Netns,
+    ifname: &str,
+    work: impl FnOnce(&mut Socket, &Link) -> Result<(), PlaceError>,
+) -> Result<(), PlaceError> {
     let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(reported)?;
     match socket.link(ifname).map_err(reported)? {
-        Some(link) if !link.up => socket.set_link_up(link.index).map_err(reported),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Does something with the link of a place, by a socket of its namespace.
-fn on_link(
-    place: &InterfaceLocation,
-    work: impl FnOnce(&mut Socket, u32) -> Result<(), PlaceError>,
-) -> Result<(), PlaceError> {
-    let netns = open_place(place)?;
-    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(reported)?;
-    match socket.link(&place.ifname).map_err(reported)? {
-        Some(link) => work(&mut socket, link.index),
+        Some(link) => work(&mut socket, &link),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cni_core::error::Error;
-use cni_dhcp::key::LeaseKey;
+use cni_dhcp::record::LeaseKey;
 use cni_dhcp::record::LeaseRecord;
 use cni_files::{FileError, read_private, remove_private, replace_private};
 

@@ -1,14 +1,18 @@
-//! What a daemon needs of the machine: sockets that systemd has opened, the signal to end, and waiting for several
-//! sources.
+//! What a daemon needs of the machine: its socket, which systemd has opened or it creates itself, the signal to end, and
+//! waiting for several sources.
 
 use std::env;
+use std::fmt::Display;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cni_files::{FileError, Lock, open_or_create, remove};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -17,19 +21,8 @@ use nix::sys::stat::{Mode, umask};
 /// The first descriptor that systemd passes on (`sd_listen_fds(3)`).
 const FIRST_PASSED: i32 = 3;
 
-/// Errors of the sockets that systemd passes.
-#[derive(Debug, thiserror::Error)]
-pub enum ActivationError {
-    /// There is more than one.
-    #[error("Too many ({0}) FDs passed through socket activation")]
-    Many(i32),
-    /// It is no socket that listens.
-    #[error("the descriptor passed through socket activation is no socket")]
-    NoSocket(#[source] io::Error),
-}
-
 /// The socket that systemd has opened for this process; none if it was started otherwise.
-pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
+pub fn passed_listener() -> io::Result<Option<UnixListener>> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
     let is_for_us = number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) == Some(std::process::id());
     match number("LISTEN_FDS").filter(|_| is_for_us) {
@@ -37,12 +30,75 @@ pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
         Some(1) => {
             // SAFETY: fcntl(2) on a number asks whether it is a descriptor, and takes no memory.
             let is_open = unsafe { libc::fcntl(FIRST_PASSED, libc::F_SETFD, libc::FD_CLOEXEC) };
-            Errno::result(is_open).map_err(|errno| ActivationError::NoSocket(errno.into()))?;
+            let no_socket = "the descriptor passed through socket activation is no socket";
+            Errno::result(is_open).map_err(|_| no_listener(no_socket))?;
             // SAFETY: the descriptor is open, and the process that has started this one has passed it to no other.
             Ok(Some(UnixListener::from(unsafe { OwnedFd::from_raw_fd(FIRST_PASSED) })))
         }
-        Some(many) => Err(ActivationError::Many(many)),
+        Some(many) => Err(no_listener(format_args!("Too many ({many}) FDs passed through socket activation"))),
     }
+}
+
+/// A socket that is removed with the daemon. The lock prevents a second daemon; the socket of a killed daemon is
+/// replaced.
+pub struct OwnSocket {
+    path: PathBuf,
+    #[expect(dead_code, reason = "it is held until the daemon ends")]
+    lock: Lock,
+}
+
+/// The time limit for the lock of a daemon that is just ending.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl OwnSocket {
+    pub fn listen(path: &Path) -> io::Result<(UnixListener, Self)> {
+        let shown = path.display();
+        let failed = |error| no_listener(format_args!("listen unix {shown}: {error}"));
+        if let Some(directory) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        }
+        let lock_path = PathBuf::from(format!("{shown}.lock"));
+        let refused = |error: FileError| no_listener(format_args!("{error}: {}", error.source));
+        let file = open_or_create(&lock_path, 0o600).map_err(refused)?;
+        let lock = Lock::exclusive(file, &lock_path, PATIENCE).map_err(no_listener)?;
+        if is_listened_on(path).map_err(failed)? {
+            let text = "bind: address already in use: another daemon listens there";
+            return Err(no_listener(format_args!("listen unix {shown}: {text}")));
+        }
+        remove(path).map_err(refused)?;
+        let listener = listen_privately(path).map_err(failed)?;
+        Ok((listener, Self { path: path.to_owned(), lock }))
+    }
+
+    pub fn remove(self) {
+        let removed = fs::remove_file(&self.path);
+        removed.unwrap_or_else(|error| log::warn!("{} could not be removed: {error}", self.path.display()));
+    }
+}
+
+/// Creates a socket that only its owner can connect to, with any umask, and listens on it. The call changes the umask
+/// for a moment, so no other thread may create files then.
+///
+/// # Errors
+/// If the kernel refuses, such as `EADDRINUSE` if the path exists.
+fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
+
+/// Whether a process listens on the socket at this path. A socket that a killed daemon has left has no listener.
+fn is_listened_on(path: &Path) -> io::Result<bool> {
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn no_listener(reason: impl Display) -> io::Error {
+    io::Error::other(format!("Error getting listener: {reason}"))
 }
 
 /// Allows this process as many descriptors as it may have (`RLIMIT_NOFILE`); logs a refusal.
@@ -78,26 +134,5 @@ pub fn wait(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<Vec<b
     match poll(&mut polled, limit) {
         Ok(_) | Err(Errno::EINTR) => Ok(polled.iter().map(|fd| fd.any().unwrap_or_default()).collect()),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Creates a socket that only its owner can connect to, with any umask, and listens on it. The call changes the umask
-/// for a moment, so no other thread may create files then.
-///
-/// # Errors
-/// If the kernel refuses, such as `EADDRINUSE` if the path exists.
-pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
-    let before = umask(Mode::from_bits_truncate(0o177));
-    let listener = UnixListener::bind(path);
-    umask(before);
-    listener
-}
-
-/// Whether a process listens on the socket at this path. A socket that a killed daemon has left has no listener.
-pub fn is_listened_on(path: &Path) -> io::Result<bool> {
-    match UnixStream::connect(path) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(false),
-        Err(error) => Err(error),
     }
 }

@@ -1,9 +1,9 @@
-//! When an unanswered message is sent again, and when the client gives up.
+//! Time: when an unanswered message is sent again, and when the client gives up.
 
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
-use super::split_mix::SplitMix64;
-use crate::moment::Moment;
+use serde::{Deserialize, Serialize};
 
 /// The first pause: an answer takes a few milliseconds as a rule, but one may be lost on a link that has just come up.
 const FIRST: Duration = Duration::from_millis(300);
@@ -62,6 +62,66 @@ impl Retry {
     /// Whether no further message is sent.
     pub fn is_over(&self, now: Moment) -> bool {
         now >= self.end
+    }
+}
+
+/// A point in time: milliseconds since the start of the machine (`CLOCK_BOOTTIME`). The clock also counts while the machine is
+/// suspended, so leases end meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// So long after the start.
+    pub fn at(since_start: Duration) -> Self {
+        Self(u64::try_from(since_start.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(Self::at(time).0))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A generator of pseudo-random numbers (SplitMix64), for transaction ids and for variation of pauses, so that containers that
+/// started together do not keep sending at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// Begins with a random number.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub const fn throw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A transaction id.
+    pub fn xid(&mut self) -> u32 {
+        u32::try_from(self.throw() >> 32).unwrap_or_default()
+    }
+
+    /// A time up to a tenth shorter or longer.
+    pub fn about(&mut self, time: Duration) -> Duration {
+        let part = u32::try_from(self.throw() % 201).unwrap_or(100);
+        time * (900 + part) / 1000
     }
 }
 

@@ -74,7 +74,7 @@ fn check_asks_for_the_ipv4_address_of_the_interface_or_of_the_result() {
     let asked = |ips: &str| {
         let interfaces = r#"[{"name":"eth1","sandbox":"/n"},{"name":"eth0","sandbox":"/n"}]"#;
         let keys = format!(r#""prevResult":{{"cniVersion":"1.0.0","interfaces":{interfaces},"ips":[{ips}]}}"#);
-        crate::check::address_of_result(&request("", &keys)).expect(ips).map(|address| address.to_string())
+        crate::address_of_result(&request("", &keys)).expect(ips).map(|address| address.to_string())
     };
     let other = r#"{"address":"10.1.2.6/24","interface":0}"#;
     let own = r#"{"address":"fd00::5/64","interface":1},{"address":"10.1.2.5/24","interface":1}"#;

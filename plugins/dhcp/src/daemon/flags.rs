@@ -52,28 +52,15 @@ pub const USAGE: &str = "Usage of dhcp daemon:
         longest first pause, and how long a known address is asked for (default 10s)
 ";
 
-/// A command line that is not understood.
+/// Why there are no flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagsError {
     /// Help was requested.
     #[error("flag: help requested")]
     Help,
-    /// There is no such flag.
-    #[error("flag provided but not defined: -{0}")]
-    Unknown(String),
-    /// A flag has no value.
-    #[error("flag needs an argument: -{0}")]
-    NoValue(String),
-    /// A value cannot be used.
-    #[error("invalid value {value:?} for flag -{flag}: {problem}")]
-    Value {
-        /// The flag.
-        flag: String,
-        /// Its value.
-        value: String,
-        /// The problem.
-        problem: &'static str,
-    },
+    /// The command line is not understood.
+    #[error("{0}")]
+    Wrong(String),
 }
 
 impl Flags {
@@ -102,36 +89,39 @@ impl Flags {
         words: &mut impl Iterator<Item = &'a String>,
     ) -> Result<(), FlagsError> {
         if name == "broadcast" {
-            self.broadcast = boolean(name, value)?;
+            self.broadcast = boolean(name, value.as_deref())?;
             return Ok(());
         }
         if ["h", "help"].contains(&name) {
             return Err(FlagsError::Help);
         }
         if !["socketpath", "hostprefix", "pidfile", "timeout", "resendmax", "resendtimeout"].contains(&name) {
-            return Err(FlagsError::Unknown(name.to_owned()));
+            return Err(FlagsError::Wrong(format!("flag provided but not defined: -{name}")));
         }
-        let value = value.or_else(|| words.next().cloned()).ok_or_else(|| FlagsError::NoValue(name.to_owned()))?;
+        let no_value = || FlagsError::Wrong(format!("flag needs an argument: -{name}"));
+        let value = value.or_else(|| words.next().cloned()).ok_or_else(no_value)?;
         match name {
             "socketpath" => self.socket = value,
             "hostprefix" => self.host_prefix = value,
             "pidfile" => self.pid_file = Some(value).filter(|path| !path.is_empty()),
-            "timeout" => self.limits.first = duration(name, value)?,
-            "resendmax" => self.limits.pause = duration(name, value)?,
-            _ => self.limits.whole = duration(name, value)?,
+            "timeout" => self.limits.first = duration(name, &value)?,
+            "resendmax" => self.limits.pause = duration(name, &value)?,
+            _ => self.limits.whole = duration(name, &value)?,
         }
         Ok(())
     }
 }
 
-fn boolean(flag: &str, value: Option<String>) -> Result<bool, FlagsError> {
-    match value.as_deref() {
+fn boolean(flag: &str, value: Option<&str>) -> Result<bool, FlagsError> {
+    match value {
         None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
         Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
-        Some(other) => {
-            Err(FlagsError::Value { flag: flag.to_owned(), value: other.to_owned(), problem: "neither true nor false" })
-        }
+        Some(other) => Err(invalid(flag, other, "neither true nor false")),
     }
+}
+
+fn invalid(flag: &str, value: &str, problem: &str) -> FlagsError {
+    FlagsError::Wrong(format!("invalid value {value:?} for flag -{flag}: {problem}"))
 }
 
 /// The units of Go's `time.ParseDuration`, in nanoseconds, the longer names first.
@@ -149,13 +139,10 @@ const UNITS: [(&str, f64); 8] = [
 /// The longest time that makes sense: a day.
 const LONGEST: f64 = 8.64e13;
 
-fn duration(flag: &str, text: String) -> Result<Duration, FlagsError> {
-    match nanoseconds(&text).filter(|time| (0.0..=LONGEST).contains(time)) {
+fn duration(flag: &str, text: &str) -> Result<Duration, FlagsError> {
+    match nanoseconds(text).filter(|time| (0.0..=LONGEST).contains(time)) {
         Some(time) if time > 0.0 => Ok(Duration::from_secs_f64(time / 1e9)),
-        Some(_) | None => {
-            let problem = "not a time such as 1m30s, more than nothing and at most a day";
-            Err(FlagsError::Value { flag: flag.to_owned(), value: text, problem })
-        }
+        Some(_) | None => Err(invalid(flag, text, "not a time such as 1m30s, more than nothing and at most a day")),
     }
 }
 

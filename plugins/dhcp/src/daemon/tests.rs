@@ -50,7 +50,7 @@ impl DaemonHost for Machine {
             return Err(PlaceError::Namespace("the namespace has ended".to_owned()));
         }
         if self.is_busy {
-            return Err(PlaceError::Now("too many open files".to_owned()));
+            return Err(PlaceError::Interface("too many open files".to_owned()));
         }
         if place.ifname != "eth0" {
             return Err(PlaceError::Interface(format!("error looking up {:?}: Link not found", place.ifname)));
@@ -191,7 +191,7 @@ fn an_address_is_leased_repeated_kept_and_released() {
     assert_eq!(kinds(&host), [MessageType::Discover, MessageType::Request, MessageType::Release]);
     assert_eq!(host.done, ["withdraw 10.1.2.5 from /run/netns/c1"]);
     daemon.asked(5, Operation::Del { key: key("c1") }, &mut host);
-    assert_eq!((host.said(5), kinds(&host).len(), daemon.len()), (Some(DaemonAnswer::Done), 3, 0));
+    assert_eq!((host.said(5), kinds(&host).len(), daemon.entries.len()), (Some(DaemonAnswer::Done), 3, 0));
 }
 
 #[test]
@@ -213,12 +213,12 @@ fn what_nobody_waits_for_is_not_looked_for() {
     daemon.asked(1, add("c1"), &mut host);
     daemon.asked(2, add("c1"), &mut host);
     daemon.gone(1, &mut host);
-    assert_eq!(daemon.len(), 1);
+    assert_eq!(daemon.entries.len(), 1);
     daemon.gone(2, &mut host);
-    assert_eq!((daemon.len(), host.open.len(), daemon.due(Moment::default())), (0, 0, None));
+    assert_eq!((daemon.entries.len(), host.open.len(), daemon.due(Moment::default())), (0, 0, None));
     lease(&mut daemon, &mut host, "c1", 5);
     daemon.gone(1, &mut host);
-    assert_eq!(daemon.len(), 1, "a lease stays");
+    assert_eq!(daemon.entries.len(), 1, "a lease stays");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn what_cannot_be_is_refused() {
     odd.key.ifname = "eth9".to_owned();
     daemon.asked(2, Operation::Add(odd), &mut host);
     assert_eq!(host.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
-    assert_eq!((daemon.len(), host.open.len()), (0, 0));
+    assert_eq!((daemon.entries.len(), host.open.len()), (0, 0));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_namespace_that_has_ended_or_is_another_one_needs_no_address() {
         }
         host.seconds = 10.0;
         daemon.on_time(&mut host);
-        assert_eq!((daemon.len(), host.records.len(), kinds(&host).len()), (0, 0, 2));
+        assert_eq!((daemon.entries.len(), host.records.len(), kinds(&host).len()), (0, 0, 2));
     }
 }
 
@@ -254,7 +254,7 @@ fn a_container_in_a_new_namespace_asks_again() {
     lease(&mut daemon, &mut host, "c1", 5);
     host.namespaces.insert("/run/netns/c1".to_owned(), "boot:again".to_owned());
     lease(&mut daemon, &mut host, "c1", 5);
-    assert_eq!((daemon.len(), host.records[&key("c1")].place.identity.as_str()), (1, "boot:again"));
+    assert_eq!((daemon.entries.len(), host.records[&key("c1")].place.identity.as_str()), (1, "boot:again"));
 }
 
 /// The reference acquires another lease then, and passes.
@@ -271,7 +271,7 @@ fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
     let (key, sending) = host.sent.last().expect("a message").clone();
     daemon.received(&key, &packet(MessageType::Nak, &sending, 0), SERVER_MAC, &mut host);
     assert_eq!(host.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
-    assert_eq!((daemon.len(), host.open.len(), host.records.len()), (0, 0, 0));
+    assert_eq!((daemon.entries.len(), host.open.len(), host.records.len()), (0, 0, 0));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_deleted_container_gets_no_lease_that_was_asked_for_before() {
     daemon.asked(1, add("c1"), &mut host);
     daemon.asked(2, Operation::Del { key: key("c1") }, &mut host);
     assert_eq!(host.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
-    assert_eq!((daemon.len(), host.open.len()), (0, 0));
+    assert_eq!((daemon.entries.len(), host.open.len()), (0, 0));
 }
 
 /// Lets the time come for whatever is to be done next.
@@ -296,7 +296,7 @@ fn a_lease_outlives_what_keeps_a_message_from_being_sent_and_another_mac_address
     lease(&mut daemon, &mut host, "c1", 5);
     (host.is_busy, host.mac) = (true, [2, 0, 0, 0, 0, 0x77]);
     wake(&mut daemon, &mut host);
-    assert_eq!((daemon.len(), host.records.len(), kinds(&host).len()), (1, 1, 2), "nothing was sent");
+    assert_eq!((daemon.entries.len(), host.records.len(), kinds(&host).len()), (1, 1, 2), "nothing was sent");
     host.is_busy = false;
     while kinds(&host).len() == 2 {
         wake(&mut daemon, &mut host);

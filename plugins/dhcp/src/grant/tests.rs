@@ -74,10 +74,29 @@ fn names_and_numbers_of_the_network_are_read_if_they_can_be_used() {
 
 #[test]
 fn an_answer_without_what_a_container_needs_is_none() {
-    let refused = |options: &[(u8, &[u8])]| Grant::of(&ack(options)).expect_err("refused").to_string();
+    let refused = |options: &[(u8, &[u8])]| Grant::of(&ack(options)).expect_err("refused");
     assert_eq!(refused(&[(code::SUBNET_MASK, &[255])]), "DHCP option Subnet Mask not found in DHCPACK");
     assert_eq!(refused(&[(code::SUBNET_MASK, &[255, 0, 255, 0])]), "DHCP option Subnet Mask 255.0.255.0 is no prefix");
     assert_eq!(refused(&[(code::SERVER_IDENTIFIER, &[])]), "DHCP option Server Identifier not found in DHCPACK");
     let without = Incoming { address: Ipv4Addr::UNSPECIFIED, ..ack(&[]) };
-    assert_eq!(Grant::of(&without), Err(GrantError::NoAddress));
+    assert_eq!(Grant::of(&without), Err("DHCPACK has no address".to_owned()));
+}
+
+fn result_routes(options: &[(u8, &[u8])], priority: i64) -> String {
+    let routes = grant(options).result(priority).routes;
+    let texts = routes.iter().map(|Route { dst, gw, mtu, priority, scope, .. }| {
+        format!("{dst} {} {mtu} {priority} {scope:?}", gw.expect("a router"))
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn classless_routes_replace_the_default_route_and_those_of_option_33_do_not() {
+    let router = (code::ROUTER, &[10, 1, 2, 1, 10, 1, 2, 2][..]);
+    let mtu = (code::INTERFACE_MTU, &[5, 120][..]);
+    let of_33 = (code::STATIC_ROUTE, &[10, 9, 0, 0, 10, 1, 2, 9][..]);
+    let want = "10.0.0.0/8 10.1.2.9 1400 0 None, 0.0.0.0/0 10.1.2.1 1400 0 None";
+    assert_eq!(result_routes(&[router, mtu, of_33], 0), want);
+    let of_121 = (code::CLASSLESS_ROUTE, &[32, 169, 254, 169, 254, 0, 0, 0, 0][..]);
+    assert_eq!(result_routes(&[router, of_33, of_121], 7), "169.254.169.254/32 0.0.0.0 0 7 Some(253)");
 }

@@ -70,6 +70,51 @@ fn what_is_no_answer_is_none() {
     }
 }
 
+fn datagram(payload: Vec<u8>) -> Datagram {
+    Datagram { source: [10, 1, 2, 5].into(), destination: [10, 1, 2, 1].into(), payload }
+}
+
+/// The packet with its ports the other way round, which the checksum does not tell.
+fn back(datagram: &Datagram) -> Vec<u8> {
+    let mut bytes = datagram.bytes();
+    bytes[IP_HEADER..IP_HEADER + 4].rotate_left(2);
+    bytes
+}
+
+#[test]
+fn headers_and_checksums_are_those_of_the_standards() {
+    let bytes = datagram(b"odd".to_vec()).bytes();
+    assert_eq!(bytes[..10], [0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17]);
+    assert_eq!(bytes[12..28], [10, 1, 2, 5, 10, 1, 2, 1, 0, 68, 0, 67, 0, 11, bytes[26], bytes[27]]);
+    assert_eq!(checksum(&bytes[..20]), 0, "of IP");
+    let pseudo = [&bytes[12..20], &[0, UDP, 0, 11], &bytes[20..]].concat();
+    assert_eq!(checksum(&pseudo), 0, "of UDP");
+}
+
+#[test]
+fn only_whole_datagrams_to_the_port_of_clients_are_read() {
+    let good = back(&datagram(b"hello".to_vec()));
+    assert_eq!(to_client(&good), Some(&b"hello"[..]));
+    let padded = [&good[..], &[0; 9]].concat();
+    assert_eq!(to_client(&padded), Some(&b"hello"[..]), "Ethernet pads short frames");
+    type Change = fn(&mut Vec<u8>);
+    let changes: [Change; 8] = [
+        |bytes| bytes[0] = 0x65,
+        |bytes| bytes[0] = 0x44,
+        |bytes| bytes[0] = 0x4f,
+        |bytes| bytes[6] = 0x20,
+        |bytes| bytes[9] = 6,
+        |bytes| bytes[23] = 67,
+        |bytes| bytes[25] = 7,
+        |bytes| bytes.truncate(30),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        assert_eq!(to_client(&bytes), None, "{number}");
+    }
+}
+
 proptest! {
     #[test]
     fn options_are_read_as_they_were_written(
@@ -85,5 +130,11 @@ proptest! {
         prop_assert_eq!(read, Incoming {
             kind: MessageType::Discover, xid, address: [10, 1, 2, 5].into(), mac: MAC, options: message.options,
         });
+    }
+
+    #[test]
+    fn what_is_sent_is_read(payload in prop::collection::vec(any::<u8>(), 0..1400)) {
+        let packet = back(&datagram(payload.clone()));
+        prop_assert_eq!(to_client(&packet), Some(&payload[..]));
     }
 }

@@ -1,4 +1,0 @@
-//! Link-layer addresses.
-
-/// A link-layer address of Ethernet.
-pub type Hardware = [u8; 6];

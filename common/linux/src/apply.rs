@@ -1,49 +1,45 @@
 //! Carries out the steps of a plan. Each step is one change, or undoes itself if it fails half-way.
 
-use cni_core::error::Error;
-use cni_model::plan::{Step, Until};
-use cni_model::record::RecordKey;
-
-use crate::firewalld::SourceAdded;
-use crate::machine::LinuxHost;
-
-mod address;
-mod child;
+mod answer;
 mod flows;
 mod link;
-mod link_move;
-mod look_up;
-mod made;
-mod parameter;
-mod removal;
+mod new_link;
 mod routing;
-mod state_file;
-mod tap;
 mod traffic;
 mod vlan;
 mod wait;
 
-use look_up::index;
-use made::Creation;
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_files::{read_private, remove_empty, remove_private, replace_private};
+use cni_kernel::sysctl;
+use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed, Until};
+use cni_model::record::RecordKey;
+use cni_model::state_file::StateFile;
+
+use answer::{Creation, index};
+
+use crate::firewalld::SourceAdded;
+use crate::machine::LinuxHost;
 
 /// Carries out one step; returns the step that undoes it, if only the effect determines it.
 pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     match step {
-        Step::CreateLink { ns, link } => return link::create(host, *ns, link),
-        Step::RemoveLink { ns, name } => removal::by_name(host, *ns, name)?,
-        Step::RemoveLinkByIndex { ns, index } => removal::by_index(host, *ns, *index)?,
-        Step::RemoveNumberedLink { number, index } => removal::by_number(host, *number, *index)?,
+        Step::CreateLink { ns, link } => return new_link::create(host, *ns, link),
+        Step::RemoveLink { ns, name } => link::remove(host, *ns, name)?,
+        Step::RemoveLinkByIndex { ns, index } => link::remove_by_index(host, *ns, *index)?,
+        Step::RemoveNumberedLink { number, index } => link::remove_numbered(host, *number, *index)?,
         Step::SetLink { ns, name, setting } => return link::set(host, *ns, name, setting),
-        Step::MoveLink(moved) => return link_move::carry_out(host, moved).map(Some),
+        Step::MoveLink(moved) => return link::move_to(host, moved).map(Some),
         Step::SetPortVlans { ns, name, vlans } => vlan::set_port_vlans(host, *ns, name, vlans)?,
         Step::EnsureVlanLink(link) => vlan::ensure_link(host, link)?,
         Step::AddAddress { ns, name, cidr, dad, if_present } => {
-            let added = address::add(host, *ns, name, *cidr, *dad, *if_present)?;
+            let added = routing::add_address(host, *ns, name, *cidr, *dad, *if_present)?;
             let undo = Step::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr };
             return Ok((added == Creation::Now).then_some(undo));
         }
-        Step::EnsureGateway(gateway) => address::ensure_gateway(host, gateway)?,
-        Step::RemoveAddress { ns, name, cidr } => address::remove(host, *ns, name, *cidr)?,
+        Step::EnsureGateway(gateway) => routing::ensure_gateway(host, gateway)?,
+        Step::RemoveAddress { ns, name, cidr } => routing::remove_address(host, *ns, name, *cidr)?,
         Step::AddRoute { ns, name, route } => {
             let link = index(host, *ns, name)?;
             routing::add_route_of(host, *ns, link, route)?;
@@ -72,7 +68,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::PeerGone } => wait::until_peer_gone(host, *ns, name)?,
         Step::Await { until: Until::Moment, .. } => std::thread::sleep(wait::MOMENT),
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
-        Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
+        Step::SetSysctl { ns, key, value, need } => return set_sysctl(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {
             let undo = ruleset.ensure(host.side(*ns)?.netfilter())?;
             return Ok(undo.map(|undo| Step::UndoRules { ns: *ns, undo }));
@@ -91,8 +87,11 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let earlier = host.records.remove(key)?;
             return Ok(earlier.map(|text| Step::WriteRecord { key: key.clone(), text }));
         }
-        Step::WriteStateFile { file, text } => return state_file::write(file, text),
-        Step::RemoveStateFile { file, directories } => state_file::remove(file, directories)?,
+        Step::WriteStateFile { file, text } => return write_state_file(file, text),
+        Step::RemoveStateFile { file, directories } => {
+            remove_private(&file.path())?;
+            remove_empty(directories)?;
+        }
         Step::TellDaemon(call) => drop(host.ask(call, &|_| None)?),
     }
     Ok(None)
@@ -106,4 +105,39 @@ fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Opt
         Some(earlier) if earlier != text => Some(Step::WriteRecord { key, text: earlier }),
         Some(_) => None,
     })
+}
+
+/// Writes a parameter; returns what writes the earlier value back.
+fn set_sysctl(
+    host: &mut LinuxHost,
+    ns: Ns,
+    key: &Sysctl,
+    value: &str,
+    need: SysctlNeed,
+) -> Result<Option<Step>, Error> {
+    let written = host.side(ns)?.within(|| sysctl::ensure(key, value));
+    match (written, need) {
+        (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
+        (Err(error), SysctlNeed::Wanted) => {
+            log::debug!("{} could not be set, and stays as it is: {error}", key.path());
+            Ok(None)
+        }
+        (Err(source), SysctlNeed::Required) => {
+            let path = sysctl::path(key);
+            Err(fail!(Kernel, "failed to write {value:?} to {path}", details: "{source}"))
+        }
+    }
+}
+
+/// Writes a file; returns what writes the earlier one back, or removes it with the directories that were made for it.
+fn write_state_file(file: &StateFile, text: &str) -> Result<Option<Step>, Error> {
+    let earlier = read_private(&file.path())?;
+    if earlier.as_deref() == Some(text.as_bytes()) {
+        return Ok(None);
+    }
+    let (directories, file) = (replace_private(&file.path(), text.as_bytes())?, file.clone());
+    Ok(Some(match earlier {
+        Some(earlier) => Step::WriteStateFile { file, text: String::from_utf8_lossy(&earlier).into_owned() },
+        None => Step::RemoveStateFile { file, directories },
+    }))
 }

@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::{Code, Error};
+use cni_core::fail;
 use cni_core::json::Json;
 use cni_core::request::{Command, Environment, Request};
 use cni_files::find_files;
@@ -26,59 +27,6 @@ pub const DELEGATIONS: &str = "CNI_PLUGINS_RS_DELEGATIONS";
 
 /// More than any chain of plugins that makes sense.
 const MOST_DELEGATIONS: u32 = 8;
-
-/// Errors of a delegate.
-#[derive(Debug, thiserror::Error)]
-pub enum DelegateError {
-    /// The name contains a path: CVE-2021-20206.
-    #[error("invalid plugin name: {plugin}")]
-    Name { plugin: String },
-    /// `CNI_PATH` has no directory.
-    #[error("no paths provided")]
-    NoPath,
-    /// No directory of `CNI_PATH` has it.
-    #[error("failed to find plugin {plugin:?} in path [{}]", path.replace(':', " "))]
-    Absent { plugin: String, path: String },
-    /// It would ask itself for addresses.
-    #[error("{plugin} cannot be its own IPAM plugin")]
-    Itself { plugin: String },
-    /// Plugins have started each other in a ring.
-    #[error("plugins delegate to each other without end: the last is {plugin}")]
-    Endless { plugin: String },
-    /// It printed an error object, which is passed on.
-    #[error("{msg}")]
-    Reported { code: u32, msg: String, details: String },
-    /// It failed without an error object.
-    #[error("netplugin failed{problem}")]
-    Failed { problem: String },
-    /// It could not be started, or did not end.
-    #[error("netplugin failed with no error message: {plugin}")]
-    Process {
-        plugin: String,
-        #[source]
-        source: ProcessError,
-    },
-}
-
-impl Failure for DelegateError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Name { .. } | Self::NoPath | Self::Itself { .. } | Self::Endless { .. } => Code::InvalidConfig,
-            Self::Absent { .. } => Code::Program,
-            Self::Reported { code, .. } => Code::Delegated(*code),
-            Self::Failed { .. } | Self::Process { .. } => Code::Delegated(0),
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Reported { details, .. } => details.clone(),
-            Self::Process { source, .. } => source.to_string(),
-            Self::Name { .. } | Self::NoPath | Self::Absent { .. } | Self::Failed { .. } => String::new(),
-            Self::Itself { .. } | Self::Endless { .. } => String::new(),
-        }
-    }
-}
 
 /// The output of a plugin.
 #[derive(Debug)]
@@ -101,26 +49,28 @@ pub fn run(
     command: Command,
     request: &Request,
     contained: Option<ContainedPlugins>,
-) -> Result<Vec<u8>, DelegateError> {
+) -> Result<Vec<u8>, Error> {
     if started_as().is_some_and(|own| own == plugin) {
-        return Err(DelegateError::Itself { plugin: plugin.to_owned() });
+        return Err(fail!(InvalidConfig, "{plugin} cannot be its own IPAM plugin"));
     }
     if delegations(request) >= MOST_DELEGATIONS {
-        return Err(DelegateError::Endless { plugin: plugin.to_owned() });
+        return Err(fail!(InvalidConfig, "plugins delegate to each other without end: the last is {plugin}"));
     }
     let program = find(plugin, request.path())?;
     let contained = contained.filter(|_| is_running(&program));
     if let Some(answer) = contained.and_then(|call| call(plugin, environment(command, request), request.stdin())) {
         return conclude(plugin, command, answer, "exit status: 1");
     }
-    let Output { status, stdout, stderr } = start(&program, command, request)
-        .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
+    let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
+        let text = format!("netplugin failed with no error message: {plugin}");
+        Error::stated(Code::Delegated(0), text, source.to_string())
+    })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     let answer = DelegateAnswer { is_success: status.success(), stdout, stderr };
     conclude(plugin, command, answer, &status.to_string())
 }
 
-fn conclude(plugin: &str, command: Command, answer: DelegateAnswer, status: &str) -> Result<Vec<u8>, DelegateError> {
+fn conclude(plugin: &str, command: Command, answer: DelegateAnswer, status: &str) -> Result<Vec<u8>, Error> {
     let DelegateAnswer { is_success, stdout, stderr } = answer;
     if is_success {
         if !stderr.is_empty() {
@@ -178,19 +128,21 @@ fn delegations(request: &Request) -> u32 {
 }
 
 /// The first regular file with the name, executable or not, as the reference chooses.
-fn find(plugin: &str, path: &OsStr) -> Result<PathBuf, DelegateError> {
+fn find(plugin: &str, path: &OsStr) -> Result<PathBuf, Error> {
     if plugin.contains('/') {
-        return Err(DelegateError::Name { plugin: plugin.to_owned() });
+        // CVE-2021-20206
+        return Err(fail!(InvalidConfig, "invalid plugin name: {plugin}"));
     }
     if path.is_empty() {
-        return Err(DelegateError::NoPath);
+        return Err(fail!(InvalidConfig, "no paths provided"));
     }
-    find_files(OsStr::new(plugin), path)
-        .next()
-        .ok_or_else(|| DelegateError::Absent { plugin: plugin.to_owned(), path: path.to_string_lossy().into_owned() })
+    find_files(OsStr::new(plugin), path).next().ok_or_else(|| {
+        let path = path.to_string_lossy().replace(':', " ");
+        fail!(Program, "failed to find plugin {plugin:?} in path [{path}]")
+    })
 }
 
-fn reported(stdout: &[u8]) -> Option<DelegateError> {
+fn reported(stdout: &[u8]) -> Option<Error> {
     #[derive(Default, serde::Deserialize)]
     #[serde(default)]
     struct DelegateErrorObject {
@@ -200,10 +152,10 @@ fn reported(stdout: &[u8]) -> Option<DelegateError> {
     }
     let json = Json::parse(stdout).ok()?;
     let DelegateErrorObject { code, msg, details } = json.decode().ok()?;
-    Some(DelegateError::Reported { code, msg, details })
+    Some(Error::stated(Code::Delegated(code), msg, details))
 }
 
-fn unreported(stdout: &[u8], stderr: &str, status: &str) -> DelegateError {
+fn unreported(stdout: &[u8], stderr: &str, status: &str) -> Error {
     let said = String::from_utf8_lossy(stdout);
     let problem = match (said.is_empty(), stderr.is_empty()) {
         (true, true) => format!(" with no error message: {status}"),
@@ -213,7 +165,7 @@ fn unreported(stdout: &[u8], stderr: &str, status: &str) -> DelegateError {
             Err(error) => format!(" but error parsing its diagnostic message {said:?}: {error}"),
         },
     };
-    DelegateError::Failed { problem }
+    Error::stated(Code::Delegated(0), format!("netplugin failed{problem}"), String::new())
 }
 
 #[cfg(test)]

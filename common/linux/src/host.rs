@@ -6,8 +6,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
-use cni_core::request::{Command, Request};
+use cni_core::request::{Command, Environment, Request};
 use cni_files::{FileError, is_foreign};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
@@ -29,12 +30,16 @@ use cni_plugin::lock::LockName;
 use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
 use cni_plugin::routing::Routing;
+use cni_plugin::run::{Plugin, Process, run};
 use nix::unistd::{getegid, geteuid};
 
-use crate::identity::{IdentityError, identity_of};
-use crate::{apply, delegate, devices, inhabitants, observe};
+use crate::delegate::{ContainedPlugins, DelegateAnswer};
+use crate::output::of_delegate;
+use crate::records::identity_of;
+use crate::side::own_netns_failed;
+use crate::{apply, delegate, inhabitants, observe};
 
-pub use crate::machine::{HostError, LinuxHost};
+pub use crate::machine::LinuxHost;
 
 impl Host for LinuxHost {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
@@ -42,7 +47,7 @@ impl Host for LinuxHost {
     }
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
-        Ok(self.is_own(path)?)
+        self.is_own(path)
     }
 
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
@@ -94,7 +99,7 @@ impl Host for LinuxHost {
     }
 
     fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
-        Ok(delegate::run(plugin, command, other.unwrap_or(&self.request), self.contained)?)
+        delegate::run(plugin, command, other.unwrap_or(&self.request), self.contained)
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
@@ -122,11 +127,11 @@ impl Routing for LinuxHost {
 
 impl Devices for LinuxHost {
     fn entries(&mut self, directory: &Path) -> Result<Option<Vec<String>>, Error> {
-        devices::entries(directory)
+        observe::entries(directory)
     }
 
     fn leads_to(&mut self, link: &Path) -> Result<Option<String>, Error> {
-        devices::leads_to(link)
+        observe::leads_to(link)
     }
 
     fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
@@ -146,15 +151,15 @@ impl Devices for LinuxHost {
     }
 
     fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
-        let socket = Netns::inside_new(Socket::open).map_err(HostError::NewNetns)?;
+        let socket = Netns::inside_new(Socket::open)
+            .map_err(|source| fail!(Kernel, "failed to create a network namespace", details: "{source}"))?;
         Ok(observe::missing_part(&mut socket?))
     }
 }
 
 impl NamespaceState for LinuxHost {
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let cookie = self.socket(ns)?.netns_cookie().map_err(IdentityError::Cookie)?;
-        Ok(cookie.map(identity_of).transpose()?)
+        identity_of(self.socket(ns)?.netns_cookie()?)
     }
 
     fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
@@ -202,9 +207,9 @@ impl NamespaceState for LinuxHost {
     }
 
     fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
-        let container = self.side(Ns::Container)?.netns().map_err(HostError::OwnNetns)?;
+        let container = self.side(Ns::Container)?.netns()?;
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
-        Ok(container.is_same(&netns).map_err(HostError::OwnNetns)?)
+        container.is_same(&netns).map_err(own_netns_failed)
     }
 }
 
@@ -230,11 +235,62 @@ impl Files for LinuxHost {
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
-        let failed = |source| HostError::ReadSysctl { path: sysctl::path(key), source };
-        Ok(self.side(ns)?.within(|| sysctl::read(key)).map_err(failed)?)
+        self.side(ns)?.within(|| sysctl::read(key)).map_err(|source| {
+            let path = sysctl::path(key);
+            fail!(Kernel, "failed to read {path}", details: "{source}")
+        })
     }
 
     fn effective_ids(&mut self) -> (u32, u32) {
         (geteuid().as_raw(), getegid().as_raw())
     }
+}
+
+/// Replaces the process of a delegate.
+struct ContainedProcess<'a> {
+    contained: ContainedPlugins,
+    stdin: &'a [u8],
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Process for ContainedProcess<'_> {
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+        Ok(self.stdin.to_vec())
+    }
+
+    fn write_stdout(&mut self, text: &str) -> io::Result<()> {
+        self.stdout.extend(text.as_bytes());
+        Ok(())
+    }
+
+    fn write_stderr(&mut self, text: &str) {
+        self.stderr.push_str(text);
+    }
+
+    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
+        Ok(Box::new(LinuxHost::new(request).with_contained(self.contained)))
+    }
+}
+
+/// The parameters of a call inside the process.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainedCall {
+    /// The version of this release.
+    pub version: &'static str,
+    /// Calls the delegates of the plugin.
+    pub contained: ContainedPlugins,
+}
+
+/// Calls a plugin of this release, and returns what its process would have printed.
+pub fn call_contained(
+    plugin: &dyn Plugin,
+    call: ContainedCall,
+    environment: Environment,
+    stdin: &[u8],
+) -> DelegateAnswer {
+    let ContainedCall { version, contained } = call;
+    let mut process = ContainedProcess { contained, stdin, stdout: Vec::new(), stderr: String::new() };
+    let (status, said) = of_delegate(plugin.kind(), || run(plugin, version, environment, &mut process));
+    DelegateAnswer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr }
 }

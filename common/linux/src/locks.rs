@@ -13,14 +13,14 @@ use cni_plugin::lock::LockName;
 const FILE: &str = "work.lock";
 
 /// The time limit for a lock.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time limit after one lock has timed out: otherwise each lock would take ten seconds.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
 /// The locks that this process holds, until they are dropped.
 #[derive(Debug)]
-pub struct Locks {
+pub(crate) struct Locks {
     table: LockTable,
     patience: Duration,
     /// Whether to wait for locks that others hold.
@@ -63,7 +63,7 @@ impl Locks {
 
 /// Takes a lock with its own file, which is released when it is dropped. If the run directory cannot be written, there
 /// is none.
-pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockError> {
+pub(crate) fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockError> {
     let directory = PrivateDirectory::new(RUN_DIRECTORY);
     match directory.open_file(name) {
         Ok(file) => Lock::exclusive(file, &directory.path().join(name), patience).map(Some),
@@ -76,13 +76,36 @@ pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockEr
 }
 
 /// The same for a lock of a network namespace, which is named by its inode.
-pub fn take_in_netns(kind: &str, scope: &NetnsScope, patience: Duration) -> Result<Option<Lock>, LockError> {
+pub(crate) fn take_in_netns(kind: &str, scope: &NetnsScope, patience: Duration) -> Result<Option<Lock>, LockError> {
     let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
     let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref()))?;
     take_short(&format!("{kind}-{}.lock", netns.ino()), patience)
 }
 
 /// Whether the run directory cannot be written, in general or by this process.
-pub fn is_without_place(error: &FileError) -> bool {
+pub(crate) fn is_without_place(error: &FileError) -> bool {
     [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied].contains(&error.source.kind())
+}
+
+/// The time limit for a retry lock. After that, the change is tried without it.
+const RETRY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A lock for processes whose change of nf_tables was refused because another change came first, until it is dropped.
+///
+/// A change is bound to the state that was read: the kernel refuses it if anybody else has changed something since. If
+/// a hundred processes start at once, one succeeds each time, and the others read everything again. So a process that
+/// was refused takes this lock until its change is made. Then at most one of these plugins competes with programs that
+/// do not know the lock.
+#[derive(Debug)]
+pub(crate) struct RetryLock(#[expect(dead_code, reason = "it is released when it is dropped")] Option<Lock>);
+
+impl RetryLock {
+    /// Takes it.
+    pub(crate) fn take(scope: &NetnsScope) -> Self {
+        let lock = take_in_netns("late", scope, RETRY_PATIENCE).unwrap_or_else(|error| {
+            log::debug!("nf_tables are changed again without a lock: {error}");
+            None
+        });
+        Self(lock)
+    }
 }

@@ -2,14 +2,14 @@
 //! `apply.rs` changes it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::request::Request;
-use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::netlink::{LinkWatch, NetlinkError, Socket};
 use cni_kernel::netns::Netns;
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::Link;
@@ -18,63 +18,12 @@ use cni_model::plan::Ns;
 
 use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
-use crate::host_veths::{self, HostVeths};
+
 use crate::locks::Locks;
 use crate::netns_survey::{NetnsSurvey, SurveyScope};
 use crate::records::RunRecords;
-use crate::side::Side;
+use crate::side::{Side, own_netns_failed};
 use crate::unix;
-
-/// Errors of [`LinuxHost`] itself, beside those of the kernel's answers.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// The plugin's own namespace cannot be read.
-    #[error("get plugin's netns failed")]
-    OwnNetns(#[source] io::Error),
-    /// No namespace can be made.
-    #[error("failed to create a network namespace")]
-    NewNetns(#[source] io::Error),
-    /// A step in the container came before its namespace was entered.
-    #[error("the container's network namespace is not open")]
-    NotEntered,
-    /// It could not be opened when something was asked about it.
-    #[error(transparent)]
-    Container(#[from] NetnsError),
-    /// A link that a step needs does not exist.
-    #[error("there is no link {name:?} in the {ns} namespace")]
-    NoLink { ns: Ns, name: String },
-    /// A kernel parameter could not be read.
-    #[error("failed to read {path}")]
-    ReadSysctl {
-        path: String,
-        #[source]
-        source: io::Error,
-    },
-    /// A kernel parameter does not take a value.
-    #[error("failed to write {value:?} to {path}")]
-    WriteSysctl {
-        path: String,
-        value: String,
-        #[source]
-        source: io::Error,
-    },
-    /// No socket can be opened.
-    #[error(transparent)]
-    Socket(#[from] NetlinkError),
-}
-
-impl Failure for HostError {
-    fn code(&self) -> Code {
-        match self {
-            Self::OwnNetns(_) => Code::InvalidNetns,
-            Self::NotEntered => Code::Internal,
-            Self::Container(error) => error.code(),
-            Self::NewNetns(_) => Code::Kernel,
-            Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
-            Self::Socket(error) => error.code(),
-        }
-    }
-}
 
 /// This machine, for one request.
 pub struct LinuxHost {
@@ -226,7 +175,7 @@ impl LinuxHost {
 
     /// The links of a kind in a namespace.
     pub(crate) fn links_of_kind(&mut self, ns: Ns, kind: &str) -> Result<Vec<Link>, Error> {
-        if let (Ns::Host, host_veths::KIND, Some(veths)) = (ns, kind, &mut self.veths) {
+        if let (Ns::Host, VETH, Some(veths)) = (ns, kind, &mut self.veths) {
             return Ok(veths.list(self.host.socket()?)?);
         }
         Ok(self.socket(ns)?.links_of_kind(kind)?)
@@ -274,11 +223,13 @@ impl LinuxHost {
     }
 
     /// The side of the namespace that was entered, which it opens.
-    fn container_side(&mut self) -> Result<&mut Side, HostError> {
+    fn container_side(&mut self) -> Result<&mut Side, Error> {
         self.open_container()?;
         match &mut self.container {
             Some((_, ContainerSide::Open(side))) => Ok(side),
-            Some((_, ContainerSide::AtPath)) | None => Err(HostError::NotEntered),
+            Some((_, ContainerSide::AtPath)) | None => {
+                Err(fail!(Internal, "the container's network namespace is not open"))
+            }
         }
     }
 
@@ -291,21 +242,21 @@ impl LinuxHost {
     }
 
     /// Whether a path leads to the host's own namespace. If a namespace was entered by this path, compares that one.
-    pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
-        let own = self.host.netns().map_err(HostError::OwnNetns)?;
+    pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, Error> {
+        let own = self.host.netns()?;
         if let Some((entered, ContainerSide::Open(side))) = &mut self.container
             && entered == path
         {
-            return side.netns().and_then(|netns| own.is_same(netns)).map_err(HostError::OwnNetns);
+            return own.is_same(side.netns()?).map_err(own_netns_failed);
         }
         // By its number alone a namespace of another kind looks the same.
         if self.use_of_host == UseOfHost::Looks && (path.ends_with("/ns/net") || path.contains("/netns/")) {
-            let is_own = own.is_at(Path::new(path)).map_err(HostError::OwnNetns)?;
+            let is_own = own.is_at(Path::new(path)).map_err(own_netns_failed)?;
             self.asked = is_own.filter(|is_own| !is_own).map(|_| (path.to_owned(), AskedNetns::Seen));
             return Ok(is_own == Some(true));
         }
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
-        let is_own = own.is_same(&netns).map_err(HostError::OwnNetns)?;
+        let is_own = own.is_same(&netns).map_err(own_netns_failed)?;
         self.asked = Some((path.to_owned(), AskedNetns::Open(netns)));
         Ok(is_own)
     }
@@ -336,7 +287,7 @@ impl LinuxHost {
     }
 
     /// The side of a namespace.
-    pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, HostError> {
+    pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, Error> {
         match ns {
             Ns::Host => Ok(&mut self.host),
             Ns::Container => self.container_side(),
@@ -344,7 +295,7 @@ impl LinuxHost {
     }
 
     /// The socket of a namespace.
-    pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, HostError> {
+    pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, Error> {
         Ok(self.side(ns)?.socket()?)
     }
 
@@ -353,8 +304,39 @@ impl LinuxHost {
         &mut self,
         ns: Ns,
         other: Option<Ns>,
-    ) -> Result<(&mut Socket, Option<Rc<Netns>>), HostError> {
-        let netns = other.map(|other| self.side(other)?.netns().cloned().map_err(HostError::OwnNetns)).transpose()?;
+    ) -> Result<(&mut Socket, Option<Rc<Netns>>), Error> {
+        let netns = other.map(|other| self.side(other)?.netns().cloned()).transpose()?;
         Ok((self.socket(ns)?, netns))
+    }
+}
+
+const VETH: &str = "veth";
+
+/// A listing of the host's veths, and a watch for changes, for a process that asks for them again and again.
+///
+/// One listing takes the kernel some milliseconds with 1000 containers. `gc` looks in it for what is left of each dead
+/// container; so it keeps the listing until the kernel reports a change. The kernel does not report a new alias of a link that
+/// is down. So a link of ADD may be listed without its alias until it is up, and before a link is removed by its alias, it is read again.
+#[derive(Debug, Default)]
+struct HostVeths {
+    listed: Option<Vec<Link>>,
+    /// `None` until the first listing.
+    watch: Option<LinkWatch>,
+}
+
+impl HostVeths {
+    /// The veths as they are now. The socket belongs to the namespace that the calling thread is in.
+    fn list(&mut self, socket: &mut Socket) -> Result<Vec<Link>, NetlinkError> {
+        if self.watch.is_none() {
+            self.watch =
+                LinkWatch::open().inspect_err(|error| log::debug!("changes of links cannot be watched: {error}")).ok();
+        }
+        let may_have_changed = self.watch.as_mut().is_none_or(LinkWatch::has_changed);
+        if let Some(listed) = self.listed.as_ref().filter(|_| !may_have_changed) {
+            return Ok(listed.clone());
+        }
+        self.listed = None;
+        let listed = socket.links_of_kind(VETH)?;
+        Ok(self.listed.insert(listed).clone())
     }
 }

@@ -5,26 +5,24 @@
 //! It does not see a namespace that only a socket holds, or a descriptor on its way between processes.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_kernel::netlink::{Dump, NetlinkError, Socket};
 use cni_kernel::netns::Netns;
 use cni_model::link::Link;
 use cni_model::netns::{NetnsError, NetnsView};
 
-use crate::hidden_processes::hidden_processes;
-use crate::identity::{IdentityError, identity_of};
+use crate::inhabitants::hidden_processes;
+use crate::records::identity_of;
 
-mod gaps;
 mod limits;
 mod mount_namespaces;
-mod mount_table;
 mod paths;
 
-pub use gaps::Gaps;
+pub use limits::Gaps;
 use limits::Limits;
 use paths::Paths;
 
@@ -208,8 +206,8 @@ impl<'s> Surveyor<'s> {
 
     /// The links of a namespace count, even if its addresses change all the time and cannot be listed.
     fn look_at_all(&mut self, netns: &Netns, paths: &[PathBuf]) -> Result<(), Error> {
-        let mut socket = netns.inside(Socket::open).map_err(SurveyError::Enter)??;
-        let identity = identity_by(&socket)?;
+        let mut socket = enter(netns)?;
+        let identity = identity_of(socket.netns_cookie()?)?;
         let (links, addresses) = (socket.links()?, socket.addresses(None, None));
         let (addresses, failure) = addresses.map_or_else(|error| (Vec::new(), Err(error)), |found| (found, Ok(())));
         self.found.views.push(NetnsView { paths: texts(paths), identity, links, addresses });
@@ -224,11 +222,10 @@ impl<'s> Surveyor<'s> {
         number: Option<i32>,
         paths: &[PathBuf],
     ) -> Result<(), Error> {
-        let enter = || netns.inside(Socket::open).map_err(SurveyError::Enter);
         let links = match number {
             Some(_) => self.links(None, kind, number)?,
             None => {
-                let mut inside = enter()??;
+                let mut inside = enter(&netns)?;
                 inside.set_deadline(self.limits.deadline);
                 self.links(Some(&mut inside), kind, None)?
             }
@@ -236,7 +233,7 @@ impl<'s> Surveyor<'s> {
         if links.is_empty() {
             return Ok(());
         }
-        let identity = identity_by(&enter()??)?;
+        let identity = identity_of(enter(&netns)?.netns_cookie()?)?;
         let mut paths = texts(paths);
         if paths.is_empty() {
             paths.extend(self.keep(netns));
@@ -299,26 +296,14 @@ impl<'s> Surveyor<'s> {
     }
 }
 
-fn identity_by(socket: &Socket) -> Result<Option<String>, Error> {
-    Ok(socket.netns_cookie().map_err(IdentityError::Cookie)?.map(identity_of).transpose()?)
+fn enter(netns: &Netns) -> Result<Socket, Error> {
+    let opened = netns.inside(Socket::open);
+    Ok(opened.map_err(|source| fail!(Kernel, "failed to enter the network namespace", details: "{source}"))??)
 }
 
 /// The paths that are texts.
 fn texts(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().filter_map(|path| path.to_str()).map(str::to_owned).collect()
-}
-
-/// Why a namespace was not looked into.
-#[derive(Debug, thiserror::Error)]
-enum SurveyError {
-    #[error("failed to enter the network namespace")]
-    Enter(#[source] io::Error),
-}
-
-impl cni_core::error::Failure for SurveyError {
-    fn code(&self) -> cni_core::error::Code {
-        cni_core::error::Code::Kernel
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Answers questions about links, namespaces and traffic.
+//! Answers questions about links, namespaces, traffic and devices.
 
 use std::os::fd::AsFd;
+use std::path::Path;
+use std::{fs, io};
 
 use cni_core::error::Error;
+use cni_files::FileError;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, Socket};
 use cni_model::link::{Link, OtherEnd};
 use cni_model::netns::{NamespaceNumber, NumberedLink};
@@ -10,7 +13,6 @@ use cni_model::plan::Ns;
 use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_plugin::host::LinkQuery;
 
-use crate::identity::IdentityError;
 use crate::machine::LinuxHost;
 
 /// The links that a question is about.
@@ -107,7 +109,7 @@ pub(crate) fn number_container(host: &mut LinuxHost) -> Result<Option<NamespaceN
     if let number @ Some(_) = host.side(Ns::Container)?.number {
         return Ok(number);
     }
-    let cookie = host.socket(Ns::Container)?.netns_cookie().map_err(IdentityError::Cookie)?;
+    let cookie = host.socket(Ns::Container)?.netns_cookie()?;
     let (socket, netns) = host.socket_and_netns(Ns::Host, Some(Ns::Container))?;
     let (Some(cookie), Some(netns)) = (cookie, netns) else { return Ok(None) };
     let wanted = number_of(cookie);
@@ -148,4 +150,30 @@ pub(crate) fn missing_part(socket: &mut Socket) -> Option<RedirectPart> {
         .receive_filters(LOOPBACK)
         .and_then(|others| socket.add_redirect(LOOPBACK, (FilterPlace::Ingress, FilterSlot::Last), &others, LOOPBACK));
     redirected.err().map(|_| RedirectPart::Mirred)
+}
+
+/// The names in a directory of `/sys`.
+pub(crate) fn entries(directory: &Path) -> Result<Option<Vec<String>>, Error> {
+    let listed = fs::read_dir(directory).and_then(|entries| {
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<Vec<String>>>()
+    });
+    let mut names = absent_as_none(listed).map_err(FileError::of("read", directory))?;
+    names.iter_mut().for_each(|names| names.sort());
+    Ok(names)
+}
+
+/// The last part of where a link leads.
+pub(crate) fn leads_to(link: &Path) -> Result<Option<String>, Error> {
+    let target = absent_as_none(fs::read_link(link)).map_err(FileError::of("read", link))?;
+    let last = target.as_deref().and_then(Path::file_name);
+    Ok(last.map(|name| name.to_string_lossy().into_owned()))
+}
+
+fn absent_as_none<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -3,17 +3,19 @@
 //! The files are in a directory of the boot and the host's network namespace, with one directory for each kind. No
 //! lock is held: each file is written beside those directories and then renamed into its place. The directories stay, until the next boot where `/run` is kept in memory.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cni_core::error::{Error, Failure};
+use cni_core::error::{Error, Failure as _};
+use cni_core::fail;
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
+use cni_kernel::netlink::netns_cookie;
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::attachment_record::ATTACHMENTS;
 use cni_plugin::records::Records;
+use nix::time::{ClockId, clock_gettime};
 
-use crate::clock::{self, ClockError};
-use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
 
 /// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
@@ -50,7 +52,7 @@ impl Drop for RunRecords {
 }
 
 impl RunRecords {
-    fn directory(&mut self) -> Result<&PrivateDirectory, IdentityError> {
+    fn directory(&mut self) -> Result<&PrivateDirectory, Error> {
         let directory = match self.directory.take() {
             Some(directory) => directory,
             None => self.root.below(&identity()?.unwrap_or_else(|| ONLY_HOST.to_owned()).replace(':', "-")),
@@ -156,8 +158,27 @@ impl Records for RunRecords {
     }
 
     fn since_boot(&mut self) -> Result<Duration, Error> {
-        Ok(clock::since_boot().map_err(ClockError)?)
+        since_boot().map_err(|source| fail!(Io, "failed to read the time since boot", details: "{source}"))
     }
+}
+
+/// The boot and the namespace that the calling thread is in, an identifier that is never reused: the kernel never gives a cookie
+/// twice in a boot. `None` where it gives none, before Linux 5.14.
+///
+/// # Errors
+/// When it could and does not. Who takes that for an old kernel would look for records in the wrong place.
+pub fn identity() -> Result<Option<String>, Error> {
+    identity_of(netns_cookie()?)
+}
+
+/// The identifier of the namespace with this cookie.
+pub fn identity_of(cookie: Option<u64>) -> Result<Option<String>, Error> {
+    Ok(cookie.map(|cookie| cni_files::boot_id().map(|boot| format!("{boot}:{cookie}"))).transpose()?)
+}
+
+/// The time since the machine was started, including suspend.
+pub fn since_boot() -> io::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_BOOTTIME)?.into())
 }
 
 #[cfg(test)]

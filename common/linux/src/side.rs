@@ -6,6 +6,8 @@
 use std::io;
 use std::rc::Rc;
 
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_kernel::netlink::{NetlinkError, Socket, during};
 use cni_kernel::netns::{Netns, NetnsScope};
 use cni_model::netns::NamespaceNumber;
@@ -62,10 +64,10 @@ impl Side {
         &mut self.netfilter
     }
 
-    pub(crate) fn netns(&mut self) -> io::Result<&Rc<Netns>> {
+    pub(crate) fn netns(&mut self) -> Result<&Rc<Netns>, Error> {
         match &mut self.netns {
             Some(netns) => Ok(netns),
-            none => Ok(none.insert(Rc::new(Netns::own()?))),
+            none => Ok(none.insert(Rc::new(Netns::own().map_err(own_netns_failed)?))),
         }
     }
 
@@ -80,6 +82,10 @@ impl Side {
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.scope.run(work).and_then(|done| done)
     }
+}
+
+pub(crate) fn own_netns_failed(source: io::Error) -> Error {
+    fail!(InvalidNetns, "get plugin's netns failed", details: "{source}")
 }
 
 /// The error of a socket that cannot be opened because its namespace cannot be entered.

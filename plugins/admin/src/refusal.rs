@@ -1,8 +1,8 @@
 //! Why a verb refuses to work: it was called in another network namespace than that of the host.
 
 use cni_core::error::Error;
-use cni_linux::hidden_processes::hidden_processes;
 use cni_linux::host::LinuxHost;
+use cni_linux::inhabitants::hidden_processes;
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 

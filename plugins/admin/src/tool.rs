@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use cni_linux::logger;
-use cni_linux::output::complain;
+use cni_linux::output::{complain, install_logger};
 
 use crate::command_line::{CommandLine, Verb, command};
 use crate::output::print;
@@ -37,7 +36,7 @@ fn say(answer: &clap::Error) -> ExitCode {
 }
 
 fn run_verb(verb: &Verb) -> ExitCode {
-    logger::install("cni-plugins");
+    install_logger("cni-plugins");
     match verb {
         Verb::List(options) => list::run(options),
         Verb::Gc(options) => gc::run(options),

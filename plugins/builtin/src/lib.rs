@@ -1,8 +1,8 @@
 //! The table of the plugins that the binary contains, and how it calls one of them inside the process.
 
 use cni_core::request::Environment;
-use cni_linux::contained::{self, ContainedCall};
 use cni_linux::delegate::DelegateAnswer;
+use cni_linux::host::{ContainedCall, call_contained};
 use cni_plugin::run::Plugin;
 
 #[cfg(test)]
@@ -59,5 +59,5 @@ fn longest(fits: impl Fn(&str) -> bool) -> Option<&'static dyn Plugin> {
 /// of its caller.
 pub fn call_delegate(name: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
     let call = ContainedCall { version: OUR_VERSION, contained: call_delegate };
-    Some(contained::call(plugin(name)?, call, environment, stdin))
+    Some(call_contained(plugin(name)?, call, environment, stdin))
 }

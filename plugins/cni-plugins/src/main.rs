@@ -16,9 +16,8 @@ use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request, version_of};
 use cni_core::version::Version;
 use cni_files::{find_program, links};
-use cni_linux::answer;
 use cni_linux::host::LinuxHost;
-use cni_linux::logger;
+use cni_linux::output::{answer_aborts, install_logger, survive_file_limit, write_answer};
 use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
@@ -47,7 +46,7 @@ fn main() -> ExitCode {
     }
     report_panics();
     report_limits();
-    logger::install(plugin.kind());
+    install_logger(plugin.kind());
     ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))
 }
 
@@ -119,7 +118,7 @@ fn report_panics() {
 
 /// A limit that ends the process otherwise is reported like any failure.
 fn report_limits() {
-    if let Err(error) = answer::answer_aborts().and_then(|()| answer::survive_file_limit()) {
+    if let Err(error) = answer_aborts().and_then(|()| survive_file_limit()) {
         ThisProcess.write_stderr(&format!("limits of the process are not reported: {error}\n"));
     }
 }
@@ -136,7 +135,7 @@ impl Process for ThisProcess {
     }
 
     fn write_stdout(&mut self, text: &str) -> io::Result<()> {
-        answer::write(text)
+        write_answer(text)
     }
 
     /// A failure to write to standard error cannot be reported anywhere.

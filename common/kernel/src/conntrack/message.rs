@@ -6,7 +6,6 @@ use cni_core::family::Family;
 use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::NLA_F_NESTED;
 
-use super::entry::TrackedConnection;
 use crate::netlink::PackedMessage;
 use crate::netlink::attribute::{Attribute, attributes, field, written};
 
@@ -51,6 +50,19 @@ const COUNTS_PROTO_DESTINATION_PORT: u32 = 1 << 5;
 const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
 const UDP: u8 = 17;
+
+/// A UDP connection that the kernel tracks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrackedConnection {
+    /// The connection.
+    pub flow: Flow,
+    /// The tuple of its first packet, as the kernel wrote it.
+    tuple: Vec<u8>,
+    /// The kernel's number for it.
+    id: [u8; 4],
+    /// Its zone, if not the default one.
+    zone: Option<[u8; 2]>,
+}
 
 /// Asks for the connections that match a filter, with any port if it has several. Before Linux 5.8 the kernel sends
 /// all, before 5.13 without regard to translation.

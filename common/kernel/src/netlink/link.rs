@@ -1,7 +1,8 @@
 //! Links: looks one up, and changes the properties that every kind of link has.
 //!
-//! A link is looked up by its name or index; only veths are listed as well. `create` creates links.
+//! `create` creates links.
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use cni_core::mac::Mac;
@@ -10,12 +11,13 @@ use cni_model::link::{Link, OperState};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
+use netlink_sys::SocketAddr;
+use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::attribute::{Attribute, attributes, field};
-use super::child::read_child;
+use super::create::{read_child, read_tap};
 use super::error::{Cause, NetlinkError, during};
 use super::socket::Socket;
-use super::tap::read_tap;
 
 /// Length of `struct ifinfomsg`.
 pub(super) const HEADER_LENGTH: usize = 16;
@@ -320,6 +322,46 @@ fn oper_state(number: u8) -> OperState {
         5 => OperState::Dormant,
         6 => OperState::Up,
         _ => OperState::Unknown,
+    }
+}
+
+/// `RTNLGRP_LINK` of `linux/rtnetlink.h`.
+const WATCH_GROUP: u32 = 1;
+/// Room for one message, which is not read.
+const WATCH_ROOM: usize = 16;
+
+/// A socket to which the kernel sends each change of a link, while it still holds the lock for changes.
+#[derive(Debug)]
+pub struct LinkWatch {
+    inner: netlink_sys::Socket,
+    buffer: Vec<u8>,
+}
+
+impl LinkWatch {
+    /// Watches the links of the namespace that the calling thread is in.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn open() -> io::Result<Self> {
+        let mut inner = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+        inner.set_non_blocking(true)?;
+        inner.bind(&SocketAddr::new(0, 0))?;
+        inner.add_membership(WATCH_GROUP)?;
+        Ok(Self { inner, buffer: Vec::with_capacity(WATCH_ROOM) })
+    }
+
+    /// Whether a link was made, changed or deleted since the last call. More changes than the socket has room for are
+    /// changes, and so is what cannot be told.
+    pub fn has_changed(&mut self) -> bool {
+        let mut changed = false;
+        loop {
+            self.buffer.clear();
+            match self.inner.recv(&mut self.buffer, libc::MSG_TRUNC) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return changed,
+                Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return true,
+                Ok(_) | Err(_) => changed = true,
+            }
+        }
     }
 }
 

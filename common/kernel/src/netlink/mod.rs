@@ -8,32 +8,22 @@
 mod address;
 pub mod attribute;
 mod bridge;
-mod child;
-mod cookie;
 mod create;
 pub(crate) mod error;
 mod full_route;
 mod link;
-mod link_watch;
 mod netns_id;
-mod packed;
-mod question;
 pub(crate) mod reply;
 mod route;
 mod rule;
 mod socket;
-mod tap;
 mod traffic;
-mod vlan;
 
-pub use cookie::netns_cookie;
-pub use error::during;
-pub use error::{Cause, Errno, KernelText, NetlinkError};
-pub use link_watch::LinkWatch;
-pub use packed::PackedMessage;
-pub use question::{RouteAnswer, RouteQuestion};
-pub use socket::batch::RefusedChange;
+pub use error::{Cause, Errno, KernelText, NetlinkError, during};
+pub use link::LinkWatch;
+pub use route::{RouteAnswer, RouteQuestion};
+pub use socket::batch::{PackedMessage, RefusedChange};
 #[cfg(any(test, feature = "fuzz"))]
-pub use socket::played::played;
-pub use socket::{Dump, Socket};
+pub use socket::played;
+pub use socket::{Dump, Socket, netns_cookie};
 pub use traffic::{FilterPlace, FilterSlot, ReceiveFilter};

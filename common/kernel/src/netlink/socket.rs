@@ -1,34 +1,34 @@
 //! The socket and its three kinds of requests: for one object, for all objects of a kind (a dump), and for a change.
-//! `batch` and `series` send several changes at once.
+//! `batch` sends several changes at once.
 //!
 //! The socket is connected to the kernel, so no other process can answer. Every request has its own sequence number;
 //! messages that belong to an earlier request, such as an answer after a time-out, are skipped. The caller's `read`
 //! function decodes the answers.
 
 pub mod batch;
-#[cfg(any(test, feature = "fuzz"))]
-pub mod played;
-mod release;
-mod series;
 
-use std::io;
+use std::env;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
+use cni_core::error::Error;
+use cni_core::fail;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
     NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::SocketAddr;
-use netlink_sys::protocols::NETLINK_ROUTE;
-use nix::sys::socket::{setsockopt, sockopt};
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg, setsockopt, socket, socketpair,
+    sockopt,
+};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::cookie::cookie_of;
 use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 use crate::netns::Netns;
-
-use release::SocketClosing;
 
 /// How often a dump is repeated that was interrupted by a change, since it may lack entries that existed all the time.
 /// A dump takes a few milliseconds.
@@ -44,15 +44,6 @@ pub enum Dump<T> {
     Whole(Vec<T>),
     /// A change has interrupted the dump: objects may be missing that existed all the time.
     Interrupted(Vec<T>),
-}
-
-impl<T> Dump<T> {
-    /// Those that came.
-    pub fn into_objects(self) -> Vec<T> {
-        match self {
-            Self::Whole(objects) | Self::Interrupted(objects) => objects,
-        }
-    }
 }
 
 /// A netlink socket in the network namespace that its thread was in when it was opened. It speaks route netlink, except
@@ -134,7 +125,7 @@ impl Socket {
     }
 
     /// The cookie of the socket's namespace; `None` before Linux 5.14.
-    pub fn netns_cookie(&self) -> io::Result<Option<u64>> {
+    pub fn netns_cookie(&self) -> Result<Option<u64>, Error> {
         cookie_of(&self.inner)
     }
 
@@ -274,6 +265,128 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             result => return result,
         }
     }
+}
+
+/// Reads the cookie of the calling thread's network namespace: a number that the kernel assigns once per boot, while the inode of
+/// a namespace may be reused for a later one. `None` on kernels before 5.14, which do not know the question.
+pub fn netns_cookie() -> Result<Option<u64>, Error> {
+    cookie_of(&netlink_sys::Socket::new(NETLINK_ROUTE).map_err(unread)?)
+}
+
+/// Reads the cookie of the network namespace that a socket belongs to; `None` on kernels before 5.14.
+fn cookie_of(socket: &netlink_sys::Socket) -> Result<Option<u64>, Error> {
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the descriptor is open; value and length are writable and outlive the call, and the
+    // length is that of the value.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(Some(cookie)),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+            error => Err(unread(error)),
+        },
+    }
+}
+
+fn unread(source: io::Error) -> Error {
+    fail!(Kernel, "failed to read the cookie of the network namespace", details: "{source}")
+}
+
+/// Set to anything, it turns this off.
+const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
+
+/// Whether the process waits for the kernel all the same: if it is told to, and in CHECK, which has deleted nothing and waits at most
+/// for what others have just deleted.
+fn waits() -> bool {
+    env::var_os(SWITCH).is_some() || env::var_os("CNI_COMMAND").is_some_and(|command| command == "CHECK")
+}
+
+/// How a socket is closed: at once, or by the kernel's garbage collector, without waiting for the kernel.
+///
+/// After a batch that has deleted rules, closing any netfilter socket of the namespace waits until no packet can be
+/// processed by these rules any more: 9 to 16 ms (`nft_rcv_nl_event` in `net/netfilter/nf_tables_api.c` flushes the
+/// work that frees them). The wait is of no use, since the change was complete when it was acknowledged.
+///
+/// A descriptor that is sent through a UNIX socket stays open until it is received. If it is sent into a pair of
+/// sockets that have themselves been sent into that pair, and are open nowhere else, nobody can receive it. The
+/// kernel's garbage collector closes such sockets (`net/unix/garbage.c`), since Linux 6.8 in its own worker thread.
+/// The collector starts when a UNIX socket is closed while descriptors are in flight. On older kernels it runs inside
+/// that close, so the process waits as it would without this.
+#[derive(Debug, Default)]
+struct SocketClosing {
+    may_wait: bool,
+    is_sent_away: bool,
+}
+
+impl SocketClosing {
+    /// The end of a socket of a protocol.
+    const fn of(protocol: isize) -> Self {
+        Self { may_wait: protocol == NETLINK_NETFILTER, is_sent_away: false }
+    }
+
+    /// To be called before the socket's own descriptor is closed; this is dropped after that.
+    fn before_close(&mut self, socket: &netlink_sys::Socket) {
+        if !self.may_wait || waits() {
+            return;
+        }
+        match send_away(socket.as_raw_fd()) {
+            Ok(()) => self.is_sent_away = true,
+            Err(error) => log::debug!("closing the netlink socket waits for the kernel: {error}"),
+        }
+    }
+}
+
+impl Drop for SocketClosing {
+    fn drop(&mut self) {
+        if !self.is_sent_away {
+            return;
+        }
+        if let Err(error) = start_collector() {
+            log::debug!("the netlink socket is closed when the next UNIX socket is: {error}");
+        }
+    }
+}
+
+/// Sends a descriptor into a pair of sockets, and the pair after it. Both are closed here.
+fn send_away(descriptor: RawFd) -> io::Result<()> {
+    let (one, other) = socketpair(AddressFamily::Unix, SockType::Datagram, None, SockFlag::SOCK_CLOEXEC)?;
+    let descriptors = [descriptor, one.as_raw_fd(), other.as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&descriptors)];
+    sendmsg::<UnixAddr>(one.as_raw_fd(), &[IoSlice::new(&[0])], &rights, MsgFlags::empty(), None)?;
+    Ok(())
+}
+
+fn start_collector() -> io::Result<()> {
+    drop(socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?);
+    Ok(())
+}
+
+/// A socket with a simulated kernel, with prepared answers, and the kernel's end of it, where requests arrive.
+///
+/// # Panics
+/// If the process cannot open more sockets.
+#[cfg(any(test, feature = "fuzz"))]
+#[must_use]
+pub fn played(answers: &[Vec<u8>]) -> (Socket, std::os::unix::net::UnixDatagram) {
+    use std::os::fd::{FromRawFd, IntoRawFd};
+    let (socket, kernel) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    for answer in answers {
+        kernel.send(answer).expect("sent");
+    }
+    // Where the kernel would wait for its time-out, this socket has it at once.
+    socket.set_nonblocking(true).expect("set");
+    // SAFETY: the descriptor is open and given away.
+    let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
+    (Socket::on(inner, None), kernel)
 }
 
 #[cfg(test)]

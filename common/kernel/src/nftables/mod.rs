@@ -10,8 +10,5 @@ mod decompile;
 pub mod instruction;
 pub mod listing;
 pub mod message;
-pub mod request;
-pub mod set;
 pub mod trace;
-pub mod unknown;
 pub mod xt;

@@ -1,173 +1,23 @@
-//! Creates, changes and removes links.
+//! Changes, moves and removes links.
 
 use std::os::fd::AsFd;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
-use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
-
-use super::child::{self, ChildRequest};
-use super::look_up::{index, present};
-use super::made::{Creation, accept_absent, accept_existing};
-use super::tap::{self, TapSettings};
-use super::vlan;
-use crate::machine::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_model::link::Link;
+use cni_model::netns::NumberedLink;
+use cni_model::plan::{LinkMove, LinkSetting, Ns, Step};
 
-/// Refusals of the kernel for which the reference has texts of its own.
-#[derive(Debug, thiserror::Error)]
-enum LinkError {
-    /// One of the two names is taken.
-    #[error("container veth name ({container:?}) peer provided ({host:?}) already exists")]
-    VethExists {
-        container: String,
-        host: String,
-        #[source]
-        source: NetlinkError,
-    },
-    /// The kernel was built without such links.
-    #[error(
-        "failed to create {kind}: operation not supported: this kernel has no links of kind {kind}, load its module"
-    )]
-    UnknownKind {
-        kind: &'static str,
-        #[source]
-        source: NetlinkError,
-    },
-    /// The bridge did not accept the port.
-    #[error("failed to connect {port:?} to bridge {bridge}")]
-    Attach {
-        port: String,
-        bridge: String,
-        #[source]
-        source: NetlinkError,
-    },
-}
-
-impl Failure for LinkError {
-    fn code(&self) -> Code {
-        match self {
-            Self::VethExists { .. } => Code::Conflict,
-            Self::UnknownKind { .. } => Code::UnsupportedField,
-            Self::Attach { source, .. } => source.code(),
-        }
-    }
-}
-
-/// Makes a link; returns the step that undoes it if the link did not exist before.
-pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
-    if let LinkKind::Child { master, kind } = &link.kind {
-        child::create(host, &ChildRequest { ns, link, master, kind })?;
-        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
-    }
-    if let LinkKind::Tap { tap, label, headers, alias } = &link.kind {
-        let (tap, headers, label, alias) = (*tap, *headers, label.as_deref(), alias.as_deref());
-        tap::create(host, ns, link, TapSettings { tap, headers, label, alias })?;
-        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
-    }
-    let made = try_to_create(host, ns, link)?;
-    let made = match link.if_present {
-        IfPresent::Accept => accept_existing(made),
-        IfPresent::Refuse => made.map(|()| Creation::Now),
-    };
-    match made {
-        Ok(Creation::Now) => {
-            settle_mac(host.socket(ns)?, link)?;
-            Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }))
-        }
-        Ok(Creation::Earlier) => Ok(None),
-        Err(source) => Err(refusal(host.socket(ns)?, link, source)),
-    }
-}
-
-/// Sets the MAC address that a new bridge already has, so that it keeps it when ports are added and removed. Another
-/// address, even in the request that creates it, would end its carrier until a port is up (`br_stp_change_bridge_id` in
-/// `net/bridge/br_stp_if.c`), and its link-local address with it.
-fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
-    let (LinkKind::Bridge { .. }, None) = (&link.kind, &link.mac) else { return Ok(()) };
-    if let Some(Link { index, mac: Some(mac), .. }) = socket.link(link.name.as_str())? {
-        socket.set_mac(index, &mac)?;
-    }
-    Ok(())
-}
-
-fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {
-    let peer = match &link.kind {
-        LinkKind::Veth { peer } => Some(peer.ns),
-        LinkKind::Bridge { .. }
-        | LinkKind::Dummy
-        | LinkKind::Ifb
-        | LinkKind::Vrf { .. }
-        | LinkKind::Tap { .. }
-        | LinkKind::Child { .. } => None,
-    };
-    let (socket, netns) = host.socket_and_netns(ns, peer)?;
-    Ok(socket.create_link(link, netns.as_deref().map(AsFd::as_fd)))
-}
-
-/// The error for a link that the kernel has refused to make.
-fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
-    let NewLink { name, if_present, kind, .. } = link;
-    let is_taken = source.errno() == Some(libc::EEXIST);
-    match kind {
-        LinkKind::Veth { peer } if is_taken => {
-            LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
-        }
-        LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
-        LinkKind::Bridge { .. }
-        | LinkKind::Veth { .. }
-        | LinkKind::Dummy
-        | LinkKind::Ifb
-        | LinkKind::Vrf { .. }
-        | LinkKind::Tap { .. }
-        | LinkKind::Child { .. }
-            if source.errno() == Some(libc::EOPNOTSUPP) =>
-        {
-            LinkError::UnknownKind { kind: kind.name(), source }.into()
-        }
-        LinkKind::Bridge { .. }
-        | LinkKind::Veth { .. }
-        | LinkKind::Dummy
-        | LinkKind::Ifb
-        | LinkKind::Vrf { .. }
-        | LinkKind::Tap { .. }
-        | LinkKind::Child { .. } => match if_present {
-            IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
-            IfPresent::Refuse | IfPresent::Accept => source.into(),
-        },
-    }
-}
-
-/// Removes the link if it was created although the kernel's answer was lost. A link with the random address that was
-/// chosen for it is ours, and so is a VRF with the chosen table, since the name was free a moment ago.
-fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
-    let has_table = |found: &Link| matches!(link.kind, LinkKind::Vrf { table } if found.vrf_table == Some(table));
-    let is_ours = |found: &Link| (link.mac.is_some() && found.mac == link.mac) || has_table(found);
-    let ours = socket.link(link.name.as_str()).ok().flatten().filter(is_ours);
-    let error = Error::from(source);
-    match ours.map(|link| accept_absent(socket.delete_link(link.index))) {
-        Some(Err(failed)) => error.with_note(format!("and the new link could not be removed: {failed}")),
-        Some(Ok(())) | None => error,
-    }
-}
+use super::answer::{accept_absent, index, no_link, refused};
+use crate::machine::LinuxHost;
 
 /// Sets a property; returns the step that sets it back.
 pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSetting) -> Result<Option<Step>, Error> {
-    let before = match setting {
-        LinkSetting::Down | LinkSetting::NoMaster => match host.socket(ns)?.link(name.as_str())? {
-            Some(link) => link,
-            None => return Ok(None),
-        },
-        LinkSetting::Up
-        | LinkSetting::Mac(_)
-        | LinkSetting::Mtu(_)
-        | LinkSetting::Alias(_)
-        | LinkSetting::Promisc(_)
-        | LinkSetting::AllMulticast(_)
-        | LinkSetting::TxQueueLength(_)
-        | LinkSetting::Master(_)
-        | LinkSetting::Port(_) => present(host, ns, name)?,
+    let Some(before) = host.socket(ns)?.link(name.as_str())? else {
+        let is_done = matches!(setting, LinkSetting::Down | LinkSetting::NoMaster);
+        return if is_done { Ok(None) } else { Err(no_link(ns, name.as_str())) };
     };
     // Asked first: after the change, a failed answer would leave nothing that undoes it.
     let master = former_master(host.socket(ns)?, &before, setting)?;
@@ -206,19 +56,11 @@ fn restore_if_changed(
     (setting, undo): (&LinkSetting, Option<LinkSetting>),
     error: Error,
 ) -> Error {
-    let is_set_back = match setting {
-        LinkSetting::Down
-        | LinkSetting::NoMaster
-        | LinkSetting::Mac(_)
-        | LinkSetting::Mtu(_)
-        | LinkSetting::Promisc(_)
-        | LinkSetting::AllMulticast(_)
-        | LinkSetting::TxQueueLength(_) => true,
-        LinkSetting::Up | LinkSetting::Alias(_) | LinkSetting::Master(_) | LinkSetting::Port(_) => false,
-    };
+    let is_kept =
+        matches!(setting, LinkSetting::Up | LinkSetting::Alias(_) | LinkSetting::Master(_) | LinkSetting::Port(_));
     let now = host.socket(ns).ok().and_then(|socket| socket.link_by_index(before.index).ok().flatten());
     let has_value = now.is_some_and(|now| setting.undo(&now, None).is_none());
-    match undo.filter(|_| is_set_back && has_value).map(|undo| change(host, ns, before, &undo)) {
+    match undo.filter(|_| !is_kept && has_value).map(|undo| change(host, ns, before, &undo)) {
         Some(Err(failed)) => error.with_note(format!("and it could not be set back: {}", failed.in_full())),
         Some(Ok(())) | None => error,
     }
@@ -227,8 +69,7 @@ fn restore_if_changed(
 fn attach(host: &mut LinuxHost, ns: Ns, link: &Link, bridge: &IfName) -> Result<(), Error> {
     let master = index(host, ns, bridge)?;
     let attached = host.socket(ns)?.set_master(link.index, master);
-    let (port, bridge) = (link.name.clone(), bridge.to_string());
-    Ok(attached.map_err(|source| LinkError::Attach { port, bridge, source })?)
+    attached.map_err(|source| refused(source, format!("failed to connect {:?} to bridge {bridge}", link.name)))
 }
 
 /// The bridge that a link was a port of, where the setting changes that. `None` as well if this program cannot write its name:
@@ -238,5 +79,101 @@ fn former_master(socket: &mut Socket, before: &Link, setting: &LinkSetting) -> R
     match before.master.filter(|_| changed) {
         Some(index) => Ok(socket.link_by_index(index)?.and_then(|link| IfName::parse(&link.name).ok())),
         None => Ok(None),
+    }
+}
+
+/// Moves a link; returns the step that moves it back. The new name is looked for first, since the kernel would move the
+/// link under its old name before it finds that out.
+pub(super) fn move_to(host: &mut LinuxHost, moved: &LinkMove) -> Result<Step, Error> {
+    let LinkMove { from, index, name, to, new_name, alias } = moved;
+    let link = host.socket(*from)?.link_by_index(*index)?;
+    let link = link.ok_or_else(|| no_link(*from, name))?;
+    let is_itself = from == to && link.name == new_name.as_str();
+    if let Some(found) = host.socket(*to)?.link(new_name.as_str())?.filter(|_| !is_itself) {
+        let (new_name, kind) =
+            (new_name.as_str(), found.kind.map_or_else(String::new, |kind| format!(" of kind {kind}")));
+        return Err(fail!(
+            Conflict,
+            "failed to move {name:?} to the {to} namespace as {new_name:?}: file exists",
+            details: "the {to} namespace has a link{kind} of this name already"
+        ));
+    }
+    let (socket, netns) = host.socket_and_netns(*from, (from != to).then_some(*to))?;
+    match socket.move_link(*index, netns.as_deref().map(AsFd::as_fd), new_name, alias) {
+        Ok(()) => Ok(Step::MoveLink(way_back(moved, &link, index_there(host, moved)))),
+        Err(source) => Err(move_refusal(host, moved, &link, source)),
+    }
+}
+
+/// The index of a moved link. The kernel gives it another one if the index is taken there.
+fn index_there(host: &mut LinuxHost, moved: &LinkMove) -> u32 {
+    let LinkMove { index, to, new_name, .. } = moved;
+    let found = host.socket(*to).ok().and_then(|socket| socket.link(new_name.as_str()).ok().flatten());
+    found.map_or(*index, |link| link.index)
+}
+
+/// The way back, under the former name if this program can write it.
+fn way_back(moved: &LinkMove, before: &Link, index: u32) -> LinkMove {
+    let LinkMove { from, to, new_name, .. } = moved.clone();
+    let former = IfName::parse(&before.name).unwrap_or_else(|_| new_name.clone());
+    let alias = before.alias.clone().unwrap_or_default();
+    LinkMove { from: to, index, name: new_name.to_string(), to: from, new_name: former, alias }
+}
+
+/// The error for a move that failed. The kernel may have moved the link all the same: if it could not rename it there,
+/// or if its answer was lost.
+fn move_refusal(host: &mut LinuxHost, moved: &LinkMove, before: &Link, source: NetlinkError) -> Error {
+    let LinkMove { from, index, name, to, new_name, alias: _ } = moved;
+    let (from, to) = (*from, *to);
+    let text = format!("failed to move {name:?} to the {to} namespace as {:?}", new_name.as_str());
+    let error = refused(source, text);
+    let is_gone = from != to && matches!(host.socket(from).map(|socket| socket.link_by_index(*index)), Ok(Ok(None)));
+    let there = if is_gone { find_moved(host, to, new_name, before) } else { None };
+    let Some(index) = there else { return error };
+    match move_to(host, &way_back(moved, before, index)) {
+        Ok(_) => error,
+        Err(failed) => error.with_note(format!("and it could not be moved back: {}", failed.in_full())),
+    }
+}
+
+/// Finds a moved link. The new name was free, and the kernel uses it as well if the old one is another link's there.
+fn find_moved(host: &mut LinuxHost, ns: Ns, new_name: &IfName, before: &Link) -> Option<u32> {
+    let links = host.socket(ns).ok()?.links().ok()?;
+    let is_it = |link: &&Link| link.kind == before.kind && link.mac == before.mac;
+    let named = |name: &str| links.iter().filter(is_it).find(|link| link.name == name);
+    named(new_name.as_str()).or_else(|| named(&before.name)).map(|link| link.index)
+}
+
+/// Removes the link of a name, if it exists.
+pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    if let Some(link) = socket.link(name.as_str())? {
+        accept_absent(socket.delete_link(link.index))?;
+    }
+    Ok(())
+}
+
+/// Removes the link of an index, which must exist, and looks for it again: DEL must not release an address that a link
+/// still has.
+pub(super) fn remove_by_index(host: &mut LinuxHost, ns: Ns, index: u32) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    socket.delete_link(index)?;
+    match socket.link_by_index(index)? {
+        // The kernel has accepted the removal.
+        Some(_) => Err(fail!(TryAgain, "link {index} of the {ns} namespace exists after its removal")),
+        None => Ok(()),
+    }
+}
+
+/// Removes the link of an index from the namespace of a number, if both exist.
+pub(super) fn remove_numbered(host: &mut LinuxHost, number: i32, index: u32) -> Result<(), Error> {
+    let socket = host.socket(Ns::Host)?;
+    socket.delete_numbered_link(number, index)?;
+    match socket.numbered_link(number, index)? {
+        NumberedLink::Link(_) => {
+            let place = format!("the network namespace with number {number}");
+            Err(fail!(TryAgain, "link {index} of {place} exists after its removal"))
+        }
+        NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(()),
     }
 }

@@ -1,11 +1,51 @@
-//! Moves routes between tables, and changes policy routing rules.
+//! Changes addresses, routes and policy routing rules.
 
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_model::plan::{NewRoute, Ns, Step};
+use cni_core::names::IfName;
+use cni_model::plan::{Dad, IfPresent, NewGateway, NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 
-use super::made::{Creation, accept_absent, accept_existing, refusal};
+use super::answer::{Creation, accept_absent, accept_existing, created, index, refusal};
+use crate::locks::{PATIENCE, take_short};
 use crate::machine::LinuxHost;
+
+/// The lock around changes of the host's addresses, which are done in less than a millisecond.
+const LOCK: &str = "addresses.lock";
+
+/// Adds an address to a link.
+pub(super) fn add_address(
+    host: &mut LinuxHost,
+    ns: Ns,
+    name: &IfName,
+    cidr: Cidr,
+    dad: Dad,
+    if_present: IfPresent,
+) -> Result<Creation, Error> {
+    let index = index(host, ns, name)?;
+    Ok(created(host.socket(ns)?.add_address(index, cidr, dad), if_present)?)
+}
+
+/// Decides by the addresses that the link has while no other ADD can give it one, and changes them.
+pub(super) fn ensure_gateway(host: &mut LinuxHost, gateway: &NewGateway) -> Result<(), Error> {
+    let _lock = take_short(LOCK, PATIENCE)?;
+    let index = index(host, Ns::Host, &gateway.link)?;
+    let socket = host.socket(Ns::Host)?;
+    for cidr in gateway.unwanted(&socket.addresses(index, None)?)? {
+        accept_absent(socket.remove_address(index, cidr))?;
+    }
+    accept_existing(socket.add_address(index, gateway.cidr, Dad::Skip))?;
+    Ok(())
+}
+
+/// Removes an address, if the link and the address exist.
+pub(super) fn remove_address(host: &mut LinuxHost, ns: Ns, name: &IfName, cidr: Cidr) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    if let Some(link) = socket.link(name.as_str())? {
+        accept_absent(socket.remove_address(link.index, cidr))?;
+    }
+    Ok(())
+}
 
 /// Adds a route; returns the step that removes it, unless it existed before.
 pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {

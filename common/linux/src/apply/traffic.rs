@@ -6,8 +6,7 @@ use cni_core::names::IfName;
 use cni_model::plan::{Ns, Step};
 use cni_model::traffic::{FilterRank, RootQdisc, Shaper};
 
-use super::look_up::index;
-use super::made::{accept_absent, refusal};
+use super::answer::{accept_absent, index, refusal};
 use crate::machine::LinuxHost;
 use crate::observe::traffic_control;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};

@@ -1,68 +1,34 @@
 //! The VLANs of bridge ports, and the link that connects the host itself to a VLAN.
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
 use cni_model::vlan::{BridgeVlan, EarlierVlans, PortVlans, VlanId, VlanLink};
 
-use super::look_up::present;
-use super::made::{Creation, accept_absent, accept_existing};
+use super::answer::{Creation, accept_absent, accept_existing, present, refused};
 use crate::machine::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
 
-/// Errors of the VLANs of a port.
-#[derive(Debug, thiserror::Error)]
-pub enum VlanError {
-    /// The kernel was built without `CONFIG_BRIDGE_VLAN_FILTERING`.
-    #[error("vlan or vlanTrunk cannot be set on {link:?}: this kernel has no bridge VLAN filtering")]
-    NoFiltering {
-        link: String,
-        #[source]
-        source: NetlinkError,
-    },
-    /// The port could not get its VLANs.
-    #[error("failed to setup vlan tag on interface {port:?}")]
-    Port {
-        port: String,
-        #[source]
-        source: NetlinkError,
-    },
-    /// The host cannot be connected to a VLAN.
-    #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
-    Link {
-        name: String,
-        #[source]
-        source: NetlinkError,
-    },
-}
-
-impl Failure for VlanError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoFiltering { .. } => Code::UnsupportedField,
-            Self::Port { source, .. } | Self::Link { source, .. } => source.code(),
-        }
-    }
-}
-
-/// Distinguishes a kernel that cannot filter VLANs from one that refuses this request.
-pub(super) fn unless_unsupported(
-    link: &IfName,
-    source: NetlinkError,
-    otherwise: impl FnOnce(NetlinkError) -> Error,
-) -> Error {
-    match source.errno() {
-        Some(libc::EOPNOTSUPP) => VlanError::NoFiltering { link: link.to_string(), source }.into(),
-        _ => otherwise(source),
-    }
+/// The error if a kernel without `CONFIG_BRIDGE_VLAN_FILTERING` has refused a request; `None` if another one has.
+pub(super) fn without_filtering(link: &IfName, source: &NetlinkError) -> Option<Error> {
+    let (link, details) = (link.as_str(), Error::from(source.clone()).in_full());
+    (source.errno() == Some(libc::EOPNOTSUPP)).then(|| {
+        fail!(
+            UnsupportedField,
+            "vlan or vlanTrunk cannot be set on {link:?}: this kernel has no bridge VLAN filtering",
+            details: "{details}"
+        )
+    })
 }
 
 /// Gives a port its VLANs.
 pub(super) fn set_port_vlans(host: &mut LinuxHost, ns: Ns, name: &IfName, vlans: &PortVlans) -> Result<(), Error> {
     let index = present(host, ns, name)?.index;
     write_port_vlans(host.socket(ns)?, index, vlans).map_err(|source| {
-        unless_unsupported(name, source, |source| VlanError::Port { port: name.to_string(), source }.into())
+        let text = format!("failed to setup vlan tag on interface {:?}", name.as_str());
+        without_filtering(name, &source).unwrap_or_else(|| refused(source, text))
     })
 }
 
@@ -79,7 +45,7 @@ fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Resul
 /// Creates the pair, or completes one that was left half-made: its port is set up last, so a port that is up has its
 /// VLANs. A link with this name that is not a veth is used as it is: an administrator has made it.
 pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
-    let failed = |source| VlanError::Link { name: link.name.to_string(), source };
+    let failed = |source| not_connected(link, source);
     let found = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?;
     let created = if found.is_none() { create_pair(host, link)? } else { Creation::Earlier };
     let finished = finish_pair(host, link);
@@ -92,6 +58,11 @@ pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), E
     finished
 }
 
+fn not_connected(link: &VlanLink, source: NetlinkError) -> Error {
+    let name = link.name.as_str();
+    refused(source, format!("failed to create vlan interface: failed to create vlan gateway {name:?}"))
+}
+
 fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Creation, Error> {
     let mtu = present(host, Ns::Host, &link.bridge)?.mtu;
     let VlanLink { name, mac, port, port_mac, .. } = link.clone();
@@ -99,7 +70,7 @@ fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Creation, Error>
     let (mac, mtu, kind) = (Some(mac), Some(mtu), LinkKind::Veth { peer });
     let pair = NewLink { name, mac, mtu, if_present: IfPresent::Accept, kind };
     let made = accept_existing(host.socket(Ns::Host)?.create_link(&pair, None));
-    Ok(made.map_err(|source| VlanError::Link { name: link.name.to_string(), source })?)
+    made.map_err(|source| not_connected(link, source))
 }
 
 fn finish_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
@@ -111,9 +82,7 @@ fn finish_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
         Ok(Some(port)) if half_made(&port) => connect(socket, &port, bridge, link),
         other => other.map(|_| ()),
     };
-    finished.map_err(|source| {
-        unless_unsupported(&link.name, source, |source| VlanError::Link { name: link.name.to_string(), source }.into())
-    })
+    finished.map_err(|source| without_filtering(&link.name, &source).unwrap_or_else(|| not_connected(link, source)))
 }
 
 /// The other end, if the link is a veth and its other end is on the host.

@@ -12,7 +12,7 @@ use cni_kernel::netlink::{NetlinkError, Socket};
 use cni_model::link::OperState;
 use cni_model::plan::Ns;
 
-use super::look_up::present;
+use super::answer::present;
 use crate::machine::LinuxHost;
 
 /// The time limit for duplicate address detection, and the interval of looking. It takes one to two seconds, and longer

@@ -4,27 +4,22 @@
 //! when it ends.
 
 mod bus;
-mod error;
 #[cfg(test)]
 mod fake;
-mod zones;
 
 use std::cell::Cell;
 use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cni_core::error::{Error, Failure as _};
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure as _};
 use cni_netfilter::firewalld::{Firewalld, Zone};
 use zbus::fdo::DBusProxy;
 use zbus::names::BusName;
+use zbus::proxy;
 
-pub use bus::BusError;
-pub use error::{FirewalldError, FirewalldRequest};
-
-use bus::{Bus, BusAnswer, OpenBus};
-use error::Method;
-use zones::{NAME, ZonesProxy};
+use bus::{Bus, BusAnswer, BusError, OpenBus};
 
 /// Where the system bus is, unless the environment names another place: D-Bus specification, "Well-known Message
 /// Bus Instances".
@@ -62,18 +57,19 @@ impl SystemFirewalld {
     }
 
     /// Makes an address a source of a zone.
-    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<SourceAdded, FirewalldError> {
-        let (attempt, is_asked) = (FirewalldRequest::new(Method::Add, zone, address), Cell::new(false));
+    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<SourceAdded, Error> {
+        let (source, is_asked) = (Cidr::host(address), Cell::new(false));
+        let attempt = || format!("add the address {source} to {zone} zone");
         let answer = self.bus.ask(async |bus| {
             is_asked.set(true);
-            add(bus, &attempt).await
+            add(bus, zone.as_str(), &source.to_string()).await
         });
         match answer {
             Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
             Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
             Ok(BusAnswer::Error { name, text }) => {
                 self.is_forbidden.set(is_lack_of_rights(&name, &text));
-                Err(attempt.refused(name, text))
+                Err(refused(&attempt(), name, text))
             }
             Err(error) => {
                 // The connection is lost, and firewalld may have carried out the call: it is undone over another one.
@@ -83,15 +79,15 @@ impl SystemFirewalld {
                 {
                     log::warn!("{address} may remain in zone {}: {error}: {}", zone.as_str(), error.details());
                 }
-                Err(attempt.unanswered(error))
+                Err(unanswered(&attempt(), error))
             }
         }
     }
 
     /// Removes an address from the sources of a zone, if it is one.
-    pub fn remove_source(&self, zone: &Zone, address: IpAddr) -> Result<(), FirewalldError> {
-        let attempt = FirewalldRequest::new(Method::Remove, zone, address);
-        let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
+    pub fn remove_source(&self, zone: &Zone, address: IpAddr) -> Result<(), Error> {
+        let (zone, source) = (zone.as_str(), Cidr::host(address).to_string());
+        let attempt = || format!("remove the address {source} from {zone} zone");
         let answer =
             self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.remove_source(zone, &source).await }).await);
         match answer {
@@ -104,8 +100,8 @@ impl SystemFirewalld {
                 log::debug!("{source} is not a source of zone {zone}: {error}");
                 Ok(())
             }
-            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text)),
-            Err(error) => Err(attempt.unanswered(error)),
+            Ok(BusAnswer::Error { name, text }) => Err(refused(&attempt(), name, text)),
+            Err(error) => Err(unanswered(&attempt(), error)),
         }
     }
 }
@@ -139,16 +135,16 @@ impl Firewalld for SystemFirewalld {
     }
 
     fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
-        let attempt = FirewalldRequest::new(Method::Query, zone, address);
-        let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
+        let (zone, source) = (zone.as_str(), Cidr::host(address).to_string());
+        let attempt = || format!("find the address {source} in {zone} zone");
         let answer =
             self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.query_source(zone, &source).await }).await);
         match answer {
             Ok(BusAnswer::Value(yes)) => Ok(yes),
             Ok(BusAnswer::Error { name, .. }) if is_stopped(&name) => Ok(false),
             Err(BusError::Absent { .. }) => Ok(false),
-            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text).into()),
-            Err(error) => Err(attempt.unanswered(error).into()),
+            Ok(BusAnswer::Error { name, text }) => Err(refused(&attempt(), name, text)),
+            Err(error) => Err(unanswered(&attempt(), error)),
         }
     }
 }
@@ -166,11 +162,10 @@ async fn zones(bus: &OpenBus) -> zbus::Result<ZonesProxy<'_>> {
 
 /// Adds a source, and removes it again if firewalld does not answer in time. The bus carries out the calls of a connection in
 /// order, even after the connection is closed.
-async fn add(bus: &OpenBus, attempt: &FirewalldRequest) -> Result<BusAnswer<String>, BusError> {
-    let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
-    let answer = bus.answer(async { zones(bus).await?.add_source(zone, &source).await }).await;
+async fn add(bus: &OpenBus, zone: &str, source: &str) -> Result<BusAnswer<String>, BusError> {
+    let answer = bus.answer(async { zones(bus).await?.add_source(zone, source).await }).await;
     if matches!(answer, Err(BusError::Silent { .. }))
-        && let Err(error) = bus.answer(async { zones(bus).await?.remove_source_later(zone, &source).await }).await
+        && let Err(error) = bus.answer(async { zones(bus).await?.remove_source_later(zone, source).await }).await
     {
         log::warn!("{source} may remain in zone {zone}: {error}");
     }
@@ -192,6 +187,45 @@ fn is_lack_of_rights(name: &str, text: &str) -> bool {
 fn is_absence(name: &str, text: &str) -> bool {
     let codes = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
     is_stopped(name) || codes.iter().any(|code| text.starts_with(code))
+}
+
+/// The name that firewalld has on the bus.
+const NAME: &str = "org.fedoraproject.FirewallD1";
+
+/// Calls to firewalld's zones. Only adding a source may start firewalld.
+#[proxy(
+    interface = "org.fedoraproject.FirewallD1.zone",
+    default_service = "org.fedoraproject.FirewallD1",
+    default_path = "/org/fedoraproject/FirewallD1"
+)]
+trait Zones {
+    #[zbus(name = "addSource")]
+    async fn add_source(&self, zone: &str, source: &str) -> zbus::Result<String>;
+
+    #[zbus(name = "removeSource", no_autostart)]
+    async fn remove_source(&self, zone: &str, source: &str) -> zbus::Result<String>;
+
+    /// A call without answer. The bus carries out the calls of a connection in order.
+    #[zbus(name = "removeSource", no_autostart, no_reply)]
+    async fn remove_source_later(&self, zone: &str, source: &str) -> zbus::Result<()>;
+
+    #[zbus(name = "querySource", no_autostart)]
+    async fn query_source(&self, zone: &str, source: &str) -> zbus::Result<bool>;
+}
+
+/// If the text is empty, the name of the failure is used.
+fn refused(attempt: &str, name: String, text: String) -> Error {
+    let text = if text.is_empty() { name } else { text };
+    let code = match text.as_str() {
+        text if text.starts_with("ZONE_CONFLICT") => Code::Conflict,
+        text if text.starts_with("INVALID_ZONE") => Code::InvalidConfig,
+        _ => Code::Program,
+    };
+    Error::stated(code, format!("failed to {attempt}: {text}"), String::new())
+}
+
+fn unanswered(attempt: &str, source: BusError) -> Error {
+    Error::stated(source.code(), format!("failed to {attempt}"), Error::from(source).in_full())
 }
 
 #[cfg(test)]

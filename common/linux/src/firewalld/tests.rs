@@ -2,9 +2,8 @@
 
 use std::io::{Read, Write};
 
-use cni_core::error::{Code, Failure};
-
 use super::fake::{FakeBus, FakeReply};
+
 use super::*;
 
 const EXCEPTION: &str = "org.fedoraproject.FirewallD1.Exception";
@@ -28,7 +27,7 @@ fn asking<T>(say: FakeReply, ask: impl FnOnce(&mut SystemFirewalld) -> T) -> (T,
     (answer, fake.heard())
 }
 
-fn describe(error: &dyn Failure) -> (u32, String) {
+fn describe(error: &Error) -> (u32, String) {
     (error.code().number(), error.to_string())
 }
 

@@ -3,26 +3,26 @@
 //! Both flavours of iptables, nf_tables and legacy, behave alike here. A message counts as "does not exist" only if it
 //! cannot mean anything else.
 
-use std::env;
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
+use std::{env, fs};
 
 use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_files::{FileError, Lock, LockError, LockHolders, find_program, holders};
+use cni_kernel::netns::NetnsScope;
 use cni_netfilter::iptables::{
     Batch, BatchLine, ChainRules, Iptables, IptablesRule, IptablesTable, SharedChainsLock, Target,
 };
-use cni_netfilter::{NetfilterError, NetfilterErrorKind};
+use cni_netfilter::{NetfilterError, NetfilterErrorKind, advised};
 
-use cni_files::{FileError, Lock, LockError, find_program};
-
-use super::program::{self, ProgramEnd};
 use crate::locks::take_in_netns;
-use cni_kernel::netns::NetnsScope;
+use crate::process::{self, Output, ProcessError};
 
 /// The time limit for a lock, our own and that of legacy iptables.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -99,7 +99,7 @@ impl RestoreIptables {
     }
 
     fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<ProgramEnd, NetfilterError> {
-        let ended = program::run(program, &self.path, arguments, input, self.patience, &self.scope);
+        let ended = run(program, &self.path, arguments, input, self.patience, &self.scope);
         if ended.as_ref().is_err_and(|error| error.kind == NetfilterErrorKind::Locked) {
             self.patience = self.patience.min(IMPATIENCE);
         }
@@ -189,4 +189,72 @@ impl Iptables for RestoreIptables {
         let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
         Ok(SharedChainsLock { has_waited, held: Box::new(lock) })
     }
+}
+
+/// How much longer than its lock a program may take: it may have thousands of rules to read.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// The exit status for a lock that is held, among other things: `RESOURCE_PROBLEM` of xtables.h.
+const RESOURCE_PROBLEM: i32 = 4;
+
+/// A program's end.
+pub(super) struct ProgramEnd {
+    /// The program with its arguments.
+    pub(super) command: String,
+    /// The exit status.
+    pub(super) status: ExitStatus,
+    /// The standard output.
+    pub(super) stdout: String,
+    /// The standard error.
+    pub(super) stderr: String,
+}
+
+/// Looks for a program in the directories of `path`, those with a relative name left out, and runs it with patience for its
+/// lock. A lock that stays taken is an error here, any other end is for the caller to judge.
+pub(super) fn run(
+    name: &str,
+    path: &OsStr,
+    arguments: &[&str],
+    input: &str,
+    patience: Duration,
+    scope: &NetnsScope,
+) -> Result<ProgramEnd, NetfilterError> {
+    let Some(program) = find_program(name, path) else {
+        let text = format!("failed to locate {name}: no such program in the directories of PATH");
+        let details = format_args!("PATH={}", path.display());
+        return Err(NetfilterError::new(NetfilterErrorKind::NoProgram, Code::Program, text, details));
+    };
+    let seconds = patience.as_secs().max(1).to_string();
+    let arguments = [&["-w", &seconds], arguments].concat();
+    let command = format!("{} {}", program.display(), arguments.join(" "));
+    let unanswered = |code, text, details: &dyn Display| {
+        Err(NetfilterError::new(NetfilterErrorKind::Unanswered, code, text, details))
+    };
+    let limit = patience.saturating_add(GRACE);
+    match scope.run(|| process::run_bound(&program, &arguments, input.as_bytes(), limit)) {
+        Ok(Ok(output)) => ended(command, output, patience),
+        Ok(Err(error @ ProcessError::Deadline { .. })) => unanswered(Code::TryAgain, error.to_string(), &""),
+        Ok(Err(error)) => unanswered(Code::Program, format!("failed to run {command}"), &error),
+        Err(error) => unanswered(Code::Program, format!("failed to run {command}"), &error),
+    }
+}
+
+impl ProgramEnd {
+    /// The failure of the program where no rule is at fault.
+    pub(super) fn failure(self) -> NetfilterError {
+        let Self { command, status, stdout: _, stderr } = self;
+        NetfilterError::program(NetfilterErrorKind::Failed, &command, &status.to_string(), &advised(&stderr))
+    }
+}
+
+fn ended(command: String, output: Output, waited: Duration) -> Result<ProgramEnd, NetfilterError> {
+    let Output { status, stdout, stderr } = output;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let ended = ProgramEnd { command, status, stdout: text(stdout), stderr: text(stderr) };
+    if status.code() == Some(RESOURCE_PROBLEM) && ended.stderr.contains("holding the xtables lock") {
+        let lock = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from("/run/xtables.lock"), PathBuf::from);
+        let holder = lock.metadata().map_or_else(|_| LockHolders::default(), |file| holders(&file));
+        return Err(NetfilterError::locked(lock.display(), holder, waited));
+    }
+    Ok(ended)
 }

@@ -1,10 +1,10 @@
-//! How much of the machine a survey looks at.
+//! How much of the machine a survey looks at, and what it could not see.
 
 use std::time::{Duration, Instant};
 
 use cni_kernel::netns::Netns;
 
-use crate::clock::processor_time;
+use nix::time::{ClockId, clock_gettime};
 
 /// How much processor time DEL takes to look for a link. It is as much on a machine with much load.
 const MOST_WORK: Duration = Duration::from_secs(2);
@@ -48,5 +48,41 @@ impl Limits {
     pub fn are_reached(&self) -> bool {
         let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         is_late || self.work.is_some_and(|most| processor_time().is_ok_and(|spent| spent >= most))
+    }
+}
+
+/// How long processors have worked for this process, in its own code and in the kernel.
+fn processor_time() -> nix::Result<Duration> {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from)
+}
+
+/// What could not be seen: the first thing, and how many more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    first: Option<String>,
+    others: usize,
+}
+
+impl Gaps {
+    /// Adds one.
+    pub fn add(&mut self, gap: impl Into<String>) {
+        match self.first {
+            None => self.first = Some(gap.into()),
+            Some(_) => self.others += 1,
+        }
+    }
+
+    /// Adds those of another part of the survey.
+    pub fn merge(&mut self, others: Self) {
+        if let Some(first) = others.first {
+            self.add(first);
+            self.others += others.others;
+        }
+    }
+
+    /// All of them in a sentence; `None` when everything was seen.
+    pub fn text(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(if self.others == 0 { first.clone() } else { format!("{first}; and {} more", self.others) })
     }
 }

@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use cni_kernel::netns::Netns;
 use nix::fcntl::readlinkat;
 
-use super::gaps::Gaps;
-use super::limits::Limits;
-use super::mount_namespaces::{self, MountNamespaces};
-use super::mount_table::{MOUNT, MountTable, NETWORK, below};
+use super::limits::{Gaps, Limits};
+use super::mount_namespaces::{self, MOUNT, MountNamespaces, MountTable, NETWORK, below};
 
 /// So many paths are kept of one namespace: a process may end before its path is used.
 const MOST_PATHS: usize = 8;

@@ -13,7 +13,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::handles::RuleHandles;
 use super::kept::{KeptChain, KeptTable, KeptTables};
-use crate::retry_lock::RetryLock;
+use crate::locks::RetryLock;
 use cni_kernel::netlink::{Cause, Dump, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};

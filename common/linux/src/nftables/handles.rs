@@ -14,13 +14,13 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cni_core::error::Failure;
+use cni_core::error::Failure as _;
 use cni_core::names::hash_hex;
 use cni_files::{FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::ChainId;
 
-use crate::identity::identity;
+use crate::records::identity;
 use cni_kernel::netns::NetnsScope;
 
 /// So many rules of a chain, or of a batch of iptables, are asked for one by one. One listing answers for more of them in less time.

@@ -13,8 +13,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_kernel::nftables::unknown::WantedBytes;
-use cni_kernel::nftables::xt::{NumberedRule, read_rule};
+use cni_kernel::nftables::xt::{NumberedRule, WantedBytes, read_rule};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{Generation, TableId};
 

@@ -6,26 +6,29 @@
 pub(crate) mod connection;
 pub(crate) mod handles;
 mod kept;
-mod script;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use cni_core::error::Code;
+use cni_files::find_program;
+use cni_kernel::netlink::{Cause, RefusedChange};
+use cni_kernel::netns::NetnsScope;
+use cni_kernel::nftables::listing;
+use cni_kernel::nftables::message::{self, ChangeMessage};
 use cni_netfilter::nftables::{
     ChainId, Generation, ListedRule, NftChange, NftRule, Nftables, RuleSelection, SetElements, Transaction, WantedRules,
 };
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
-use netlink_packet_core::NLM_F_ECHO;
-
-use crate::retry_lock::RetryLock;
-use cni_kernel::netlink::{Cause, RefusedChange};
-use cni_kernel::netns::NetnsScope;
-use cni_kernel::nftables::request::ChangeMessage;
-use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
 use handles::FEW;
+use netlink_packet_core::NLM_F_ECHO;
+
+use crate::locks::RetryLock;
+use crate::process;
 
 /// The nf_tables of a network namespace.
 #[derive(Debug)]
@@ -134,12 +137,12 @@ impl Nftables for NetlinkNftables {
     /// when one of them is absent.
     fn held(&mut self, wanted: &SetElements) -> Result<Option<Vec<IpAddr>>, NetfilterError> {
         let failed = |cause| unreadable(&format!("look into set {}", wanted.set), &cause);
-        if !self.connection.exists(set::get(&wanted.set)).map_err(failed)? {
+        if !self.connection.exists(message::get_set(&wanted.set)).map_err(failed)? {
             return Ok(None);
         }
         let mut held = Vec::new();
         for address in &wanted.addresses {
-            if self.connection.exists(set::get_element(&wanted.set, *address)).map_err(failed)? {
+            if self.connection.exists(message::get_element(&wanted.set, *address)).map_err(failed)? {
                 held.push(*address);
             }
         }
@@ -153,7 +156,7 @@ impl Nftables for NetlinkNftables {
     fn commit(&mut self, transaction: &Transaction) -> Result<(), NetfilterError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else {
-            let done = script::run(transaction, &self.path, &self.scope);
+            let done = run_script(transaction, &self.path, &self.scope);
             self.connection.expire();
             return done;
         };
@@ -228,12 +231,44 @@ fn failed(kind: NetfilterErrorKind, code: Code, operation: &str, cause: &Cause) 
     NetfilterError::new(kind, code, format!("failed to {operation}"), cause)
 }
 
+/// The program.
+const NFT: &str = "nft";
+
+/// The time limit of `nft`.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a transaction as a script.
+fn run_script(transaction: &Transaction, path: &OsStr, scope: &NetnsScope) -> Result<(), NetfilterError> {
+    let script = transaction.script()?;
+    let program = find_program(NFT, path).ok_or_else(|| absent(transaction, path))?;
+    let command = format!("{} -f -", program.display());
+    let failed = |source: &dyn Display| {
+        NetfilterError::new(NetfilterErrorKind::Unanswered, Code::Program, format!("failed to run {command}"), source)
+    };
+    let ended = scope.run(|| process::run_bound(&program, &["-f", "-"], script.as_bytes(), LIMIT));
+    let ended = ended.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let (status, words) = (ended.status.to_string(), String::from_utf8_lossy(&ended.stderr));
+    Err(NetfilterError::program(NetfilterErrorKind::Refused, &command, &status, &words))
+}
+
+fn absent(transaction: &Transaction, path: &OsStr) -> NetfilterError {
+    let added = transaction.ops.iter().filter_map(NftChange::added_rule);
+    let rule = added.filter(|rule| rule.has_words()).map(ToString::to_string).next().unwrap_or_default();
+    let no_program = "no such program in the directories of PATH";
+    let text = format!("failed to locate {NFT}, which must interpret the rule {rule:?}: {no_program}");
+    NetfilterError::new(NetfilterErrorKind::Other, Code::Program, text, format_args!("PATH={}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cni_core::error::Failure;
     use cni_kernel::netlink::Errno;
     use cni_netfilter::nftables::{NftChain, TableFamily, TableId};
+
+    use super::*;
 
     fn refused(number: i32) -> NetfilterError {
         let op = NftChange::AddChain(NftChain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));

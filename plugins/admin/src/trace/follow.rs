@@ -198,7 +198,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(marks: &[cni_kernel::nftables::trace::mark::Mark]) -> Result<Self, String> {
+    fn start(marks: &[cni_kernel::nftables::trace::Mark]) -> Result<Self, String> {
         let socket =
             TraceSocket::open(TICK).map_err(|error| format!("this kernel has no trace of nf_tables: {error}"))?;
         let table = TraceTable::create(marks).map_err(|error| text(&error))?;

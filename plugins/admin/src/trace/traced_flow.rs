@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use cni_core::family::Family;
-use cni_kernel::nftables::trace::mark::Mark;
+use cni_kernel::nftables::trace::Mark;
 use cni_plugin::namespace::Life;
 
 use super::case::{Aim, PortHolder};

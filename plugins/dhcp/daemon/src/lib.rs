@@ -12,7 +12,7 @@ use cni_dhcp::daemon::flags::USAGE;
 use cni_dhcp::daemon::{ConnectionId, Daemon, DaemonHost as _, Flags, FlagsError};
 use cni_dhcp::record::LeaseKey;
 
-use cni_linux::logger;
+use cni_linux::output::install_logger;
 use machine::LinuxDaemonHost;
 use service::OwnSocket;
 
@@ -32,7 +32,7 @@ pub fn run(words: &[String]) -> ExitCode {
         Err(FlagsError::Help) => return say(USAGE, ExitCode::SUCCESS),
         Err(error) => return say(&format!("{error}\n{USAGE}"), ExitCode::from(USAGE_STATUS)),
     };
-    logger::install("dhcp");
+    install_logger("dhcp");
     service::allow_most_descriptors();
     match start(&flags).and_then(|service| service.serve().map_err(cannot_wait)) {
         Ok(()) => ExitCode::SUCCESS,

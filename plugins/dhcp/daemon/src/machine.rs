@@ -21,7 +21,7 @@ use cni_dhcp::record::{InterfaceLocation, LeaseKey};
 use cni_dhcp::wire::{Datagram, Hardware};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
-use cni_linux::{clock, identity};
+use cni_linux::records::{identity, since_boot};
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 
@@ -166,7 +166,7 @@ impl LinuxDaemonHost {
 
 impl DaemonHost for LinuxDaemonHost {
     fn now(&mut self) -> Moment {
-        match clock::since_boot() {
+        match since_boot() {
             Ok(time) => self.last = Moment::at(time),
             Err(error) => log::error!("the clock does not answer: {error}"),
         }
@@ -179,7 +179,7 @@ impl DaemonHost for LinuxDaemonHost {
             Ok(()) => u64::from_le_bytes(bytes),
             Err(error) => {
                 log::warn!("transaction ids can be guessed: /dev/urandom: {error}");
-                clock::since_boot().map_or(0, |time| time.subsec_nanos().into())
+                since_boot().map_or(0, |time| time.subsec_nanos().into())
             }
         }
     }
@@ -285,7 +285,7 @@ fn closed(error: io::Error) -> PlaceError {
 
 /// A unique identifier of a namespace; on kernels without cookies, the boot and the inode.
 fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
-    match netns.inside(identity::identity).map_err(closed)?.map_err(reported)? {
+    match netns.inside(identity).map_err(closed)?.map_err(reported)? {
         Some(identity) => Ok(identity),
         None => {
             let file = netns.file_identity().map_err(closed)?;

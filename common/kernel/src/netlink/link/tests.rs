@@ -1,4 +1,5 @@
-use super::super::attribute::written;
+use crate::netlink::attribute::written;
+
 use super::*;
 
 fn message(index: u32, flags: u32, attributes: &[Vec<u8>]) -> Vec<u8> {

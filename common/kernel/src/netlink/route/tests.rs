@@ -1,4 +1,5 @@
-use super::super::attribute::written;
+use crate::netlink::attribute::written;
+
 use super::*;
 
 fn message(prefix: u8, kind: u8, flags: u32, attributes: &[Vec<u8>]) -> Vec<u8> {
@@ -59,4 +60,22 @@ fn a_high_table_stands_in_an_attribute() {
     assert_eq!((none.header.table, low.header.table, high.header.table), (254, 100, 0));
     assert!(high.attributes.contains(&RouteAttribute::Table(1000)));
     assert!(!low.attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Table(_))));
+}
+
+fn answer(kind: u8, attributes: &[Vec<u8>]) -> Option<RouteAnswer> {
+    let header = [libc::AF_INET as u8, 32, 0, 0, 254, 0, 0, kind, 0, 0, 0, 0].to_vec();
+    read_answer(&[header, attributes.concat()].concat())
+}
+
+#[test]
+fn an_answer_is_a_link_or_a_refusal() {
+    let link = written(libc::RTA_OIF, &3_u32.to_ne_bytes());
+    let gateway = written(libc::RTA_GATEWAY, &[192, 0, 2, 1]);
+    let by = |gateway| Some(RouteAnswer::By { link: 3, gateway });
+    assert_eq!(answer(libc::RTN_UNICAST, &[link.clone(), gateway]), by(Some(IpAddr::from([192, 0, 2, 1]))));
+    assert_eq!(answer(libc::RTN_UNICAST, std::slice::from_ref(&link)), by(None));
+    assert_eq!(answer(libc::RTN_LOCAL, std::slice::from_ref(&link)), Some(RouteAnswer::Local));
+    assert_eq!(answer(libc::RTN_UNICAST, &[]), Some(RouteAnswer::Refused(libc::ENETUNREACH)));
+    assert_eq!(answer(libc::RTN_PROHIBIT, &[link]), Some(RouteAnswer::Refused(libc::EACCES)));
+    assert_eq!(read_answer(&[1, 2]), None);
 }

@@ -1,14 +1,13 @@
 use std::process::Command;
 
+use cni_core::error::{Code, Failure};
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 use nix::sched::{CloneFlags, unshare};
 
-use cni_core::error::{Code, Failure};
+use crate::netlink::attribute::attributes;
 
-use super::super::attribute::attributes;
-use super::played::played;
 use super::*;
 
 const DATA: u16 = 16;

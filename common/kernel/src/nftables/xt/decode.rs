@@ -7,8 +7,8 @@ use cni_netfilter::Proto;
 use cni_netfilter::iptables::{IptablesRule, Mark, Match, PortRange, Target};
 use cni_netfilter::nftables::{Direction, Equality, PacketEnd, Verdict};
 
+use super::encode::RulePart;
 use super::extension::protocol;
-use super::part::RulePart;
 use crate::nftables::compile::PORT;
 use crate::nftables::decompile::network;
 use crate::nftables::instruction::{Header, Instruction, Meta};

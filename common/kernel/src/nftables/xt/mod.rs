@@ -1,24 +1,22 @@
 //! Rules of iptables as iptables-nft writes them: instructions of nf_tables and extensions of x_tables.
 
-use cni_core::family::Family;
-use cni_core::names::ChainName;
-use cni_netfilter::iptables::IptablesRule;
-use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
-
-use super::instruction;
-use super::listing::RawRule;
-
 #[cfg(any(test, feature = "fuzz"))]
 pub mod bytes;
 mod decode;
 mod encode;
 mod extension;
-mod part;
-#[cfg(test)]
-mod tests;
 
-pub use encode::{encode, protocol_number};
-pub use part::RulePart;
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{IptablesRule, Match, Target};
+use cni_netfilter::nftables::Equality;
+use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
+
+pub use encode::{RulePart, encode, protocol_number};
+
+use super::compile::octets;
+use super::instruction;
+use super::listing::RawRule;
 
 /// A rule and its number in the table.
 pub type NumberedRule = (u64, IptablesRule);
@@ -35,3 +33,52 @@ pub fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Nu
 pub fn expression(part: &RulePart) -> ListAttribute<ExpressionAttribute> {
     instruction::expression(part.encode())
 }
+
+/// Tells whether a rule of a kind that is not known here may be a wanted rule all the same.
+///
+/// The message of a rule contains its addresses, and the names of the chains that it jumps to. A rule whose message lacks those of a
+/// wanted rule is another rule. So the programs are needed only if a rule of the administrator may be a wanted one.
+///
+/// Bytes of which each message of a wanted rule contains some; `None` if no bytes are known of one of the rules.
+#[derive(Debug)]
+pub struct WantedBytes(Option<Vec<Vec<u8>>>);
+
+impl WantedBytes {
+    /// For some rules.
+    pub fn of(rules: &[&IptablesRule]) -> Self {
+        Self(rules.iter().map(|rule| bytes_of(&rule.canonical())).collect())
+    }
+
+    /// Whether a message may be of a wanted rule.
+    pub fn may_be_in(&self, payload: &[u8]) -> bool {
+        self.0.as_ref().is_none_or(|all| all.iter().any(|bytes| contains(payload, bytes)))
+    }
+}
+
+/// The address in a rule, or else the chain that it jumps to: few other rules contain them. `None` for a rule with neither.
+fn bytes_of(rule: &IptablesRule) -> Option<Vec<u8>> {
+    if rule.has_words() {
+        return None;
+    }
+    let address = rule.matches.iter().find_map(|part| {
+        if let Match::Address(_, Equality::Equal, cidr) = part {
+            Some(*cidr).filter(|cidr| cidr.prefix() == cidr.family().bits())
+        } else {
+            None
+        }
+    });
+    if let Some(address) = address {
+        Some(octets(address.address()))
+    } else if let Target::Jump(chain) = &rule.target {
+        Some(chain.as_str().into())
+    } else {
+        None
+    }
+}
+
+fn contains(payload: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || payload.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests;

@@ -38,3 +38,24 @@ fn what_no_rule_of_the_family_can_hold_is_left_to_iptables() {
         assert_eq!(encode(family, &IptablesRule::parse(line).expect("a rule").canonical()), None, "{line}");
     }
 }
+
+#[test]
+fn a_rule_without_the_address_or_the_chain_of_a_wanted_one_is_another() {
+    let rules = [
+        "-A C -s 10.1.2.3/32 -j ACCEPT",
+        "-A C -s 10.1.2.4/32 -j ACCEPT",
+        "-A C -d 10.1.2.3/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+        "-A C -j CNI-ADMIN",
+    ]
+    .map(|rule| IptablesRule::parse(rule).expect("a rule"));
+    let [first, _, third, fourth] = &rules;
+    let written = |rule: &IptablesRule| bytes::written(Family::V4, 7, rule).expect("written");
+    let passed = |wanted: &[&IptablesRule]| {
+        let bytes = WantedBytes::of(wanted);
+        rules.each_ref().map(|rule| bytes.may_be_in(&written(rule)))
+    };
+    assert_eq!(passed(&[first]), [true, false, true, false]);
+    assert_eq!(passed(&[third, fourth]), [true, false, true, true]);
+    let any = IptablesRule::parse("-A C -j RETURN").expect("a rule");
+    assert_eq!(passed(&[first, &any]), [true; 4]);
+}

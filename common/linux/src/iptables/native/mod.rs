@@ -5,7 +5,6 @@
 //! and deletes them. What cannot be read or written with certainty is left to the programs: then nothing was changed,
 //! and the error is the reason.
 
-mod chain;
 mod draft;
 
 use std::collections::HashSet;
@@ -14,17 +13,16 @@ use std::time::{Duration, Instant};
 use cni_core::error::Code;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, ChainRules, IptablesRule, IptablesTable};
+use cni_kernel::netlink::RefusedChange;
+use cni_kernel::nftables::listing::RawRule;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
+use cni_netfilter::iptables::{Batch, ChainRules, IptablesRule, IptablesTable, Match, Target};
 use cni_netfilter::nftables::Generation;
 use cni_netfilter::{NetfilterError, NetfilterErrorKind};
+use draft::{MessageDraft, NoMessages, chain_id, copies, unreadable};
 
 use crate::nftables::connection::NftConnection;
 use crate::nftables::handles::text;
-pub(super) use chain::UnknownRules;
-use chain::{chain_id, copies, unread, unreadable};
-use cni_kernel::netlink::RefusedChange;
-use cni_kernel::nftables::xt::{NumberedRule, read_rule};
-use draft::{MessageDraft, NoMessages};
 
 /// How long a batch is tried if other programs keep changing tables in between.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -117,4 +115,20 @@ fn judge(
 fn unfit(Batch { family, table, .. }: &Batch, line: &str) -> NetfilterError {
     let program = format!("table {family} {table} of nf_tables");
     NetfilterError::refused(*family, *table, &program, &format!("{line}: does not fit"))
+}
+
+/// What to do with rules of an unknown kind, as `nft` writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnknownRules {
+    /// The chain is not read.
+    Refuse,
+    /// They keep their places among the others, as rules that are nobody's.
+    Keep,
+}
+
+/// Reads only the handle of a rule whose kind is unknown.
+fn unread(chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
+    let handle = RawRule::read(payload)?.handle;
+    let words = vec!["handle".to_owned(), handle.to_string()];
+    Some((handle, IptablesRule::new(chain.clone(), vec![Match::Raw(words)], Target::Raw(Vec::new()))))
 }

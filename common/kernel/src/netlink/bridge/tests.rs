@@ -1,6 +1,8 @@
-use super::super::attribute::{Attribute, written};
-use super::*;
 use netlink_packet_core::Emitable;
+
+use crate::netlink::attribute::{Attribute, written};
+
+use super::*;
 
 const PVID: u16 = 2;
 const UNTAGGED: u16 = 4;

@@ -3,7 +3,7 @@
 //! Under its own name it is the administrator's tool. Whatever fails inside a plugin, even by a panic, the runtime
 //! gets a CNI error object.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,11 +11,13 @@ use std::process::ExitCode;
 
 use cni_admin::tool;
 use cni_builtin::OUR_VERSION;
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request, version_of};
 use cni_core::version::Version;
 use cni_files::{find_program, links};
+use cni_kernel::tun;
 use cni_linux::host::LinuxHost;
 use cni_linux::output::{answer_aborts, install_logger, survive_file_limit, write_answer};
 use cni_linux::process::keep_ended_children;
@@ -23,7 +25,6 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
 mod allocator;
-mod roles;
 
 #[global_allocator]
 static ALLOCATOR: allocator::SharedMemory = allocator::SharedMemory::new();
@@ -38,11 +39,11 @@ fn main() -> ExitCode {
         // Runtimes pass no arguments.
         let is_call =
             arguments.len() == 0 && std::env::var_os("CNI_COMMAND").is_some_and(|command| !command.is_empty());
-        return if is_call { refuse(started_as) } else { tool::run(arguments) };
+        return if is_call { refuse(&started_as) } else { tool::run(arguments) };
     };
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(role) = roles::of(plugin.kind(), &words) {
-        return role;
+    if let Some(status) = run_role(plugin.kind(), &words) {
+        return status;
     }
     report_panics();
     report_limits();
@@ -60,55 +61,36 @@ fn names(started_as: &OsStr) -> impl Iterator<Item = String> + Clone {
     links.chain(file).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
 }
 
-/// A runtime has started the program under a name that selects no plugin.
-#[derive(Debug, thiserror::Error)]
-#[error("no plugin is called {0:?}")]
-struct UnknownName(OsString);
-
-impl Failure for UnknownName {
-    fn code(&self) -> Code {
-        Code::InvalidEnvironment
-    }
-
-    fn details(&self) -> String {
-        "call the file as the plugin, PLUGIN-anything or anything-PLUGIN, or make it a link to such a file".to_owned()
+/// Runs another program that a plugin's name stands for with an argument, such as `dhcp daemon`; `None` if the words ask for none. Runtimes
+/// pass no arguments.
+fn run_role(name: &str, words: &[String]) -> Option<ExitCode> {
+    let (first, rest) = words.split_first()?;
+    match (name, first.as_str()) {
+        ("dhcp", "daemon") => Some(cni_dhcp_daemon::run(rest)),
+        tun::LABELLED => Some(ExitCode::from(tun::claim_standard_input(rest))),
+        _ => None,
     }
 }
 
-fn refuse(name: OsString) -> ExitCode {
+/// Answers a runtime that has started the program under a name that selects no plugin.
+fn refuse(name: &OsStr) -> ExitCode {
     let version = ThisProcess.read_stdin().map_or(Version::LATEST, |config| version_of(&config));
-    if let Err(failed) = ThisProcess.write_stdout(&error_text(&UnknownName(name).into(), version)) {
+    let error = fail!(
+        InvalidEnvironment,
+        "no plugin is called {name:?}",
+        details: "call the file as the plugin, PLUGIN-anything or anything-PLUGIN, or make it a link to such a file"
+    );
+    if let Err(failed) = ThisProcess.write_stdout(&error_text(&error, version)) {
         ThisProcess.write_stderr(&format!("{failed}\n"));
     }
     ExitCode::FAILURE
 }
 
-/// A fault of the plugin itself.
-#[derive(Debug)]
-struct Panic(String);
-
-impl std::fmt::Display for Panic {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the plugin has a bug and stopped; please report it")
-    }
-}
-
-impl std::error::Error for Panic {}
-
-impl Failure for Panic {
-    fn code(&self) -> Code {
-        Code::Internal
-    }
-
-    fn details(&self) -> String {
-        self.0.clone()
-    }
-}
-
 /// The hook runs before the process aborts, and ends it with the status of an error.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let text = error_text(&Error::from(Panic(panic.to_string())), Version::LATEST);
+        let error = fail!(Internal, "the plugin has a bug and stopped; please report it", details: "{panic}");
+        let text = error_text(&error, Version::LATEST);
         if let Err(failed) = ThisProcess.write_stdout(&text) {
             ThisProcess.write_stderr(&format!("{failed}: {text}\n"));
         }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use cni_catalog::PluginKind;
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
 use cni_core::request::{Environment, Request};
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::Host;
@@ -44,19 +44,6 @@ impl Process for OneRefusal<'_> {
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
         Ok(Box::new(RefusingHost::new(LinuxHost::new(request), self.refused)))
-    }
-}
-
-/// The change that was asked for is not made.
-#[derive(Debug, thiserror::Error)]
-#[error("refused by the test: {step}")]
-struct Refused {
-    step: String,
-}
-
-impl Failure for Refused {
-    fn code(&self) -> Code {
-        Code::Kernel
     }
 }
 

@@ -1,6 +1,7 @@
 //! A host that refuses one change, and passes everything else on to the real one.
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::request::{Command, Request};
 use cni_linux::host::LinuxHost;
@@ -18,8 +19,6 @@ use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
 use cni_plugin::routing::Routing;
 
-use crate::Refused;
-
 /// The real host behind one refusal.
 pub struct RefusingHost {
     host: LinuxHost,
@@ -32,11 +31,12 @@ impl RefusingHost {
         Self { host, before_refusal: Some(refused) }
     }
 
-    fn count(&mut self, step: &dyn Fn() -> String) -> Result<(), Refused> {
+    fn count(&mut self, step: &dyn Fn() -> String) -> Result<(), Error> {
         match self.before_refusal {
             Some(0) => {
                 self.before_refusal = None;
-                Err(Refused { step: step() })
+                let step = step();
+                Err(fail!(Kernel, "refused by the test: {step}"))
             }
             Some(before) => {
                 self.before_refusal = Some(before - 1);

@@ -3,13 +3,17 @@
 //! libcni keeps the network configuration as it was read, the result of ADD, and the arguments. From these follow
 //! the calls that it would make for CHECK, one for each plugin of the list.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use cni_core::error::{Code, Error, Failure};
-use cni_core::names::{Attachment, NameError};
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_core::names::Attachment;
 use cni_core::request::{Call, Environment, Request};
+use cni_flannel::{Flannel, delegate_of};
+use cni_linux::host::LinuxHost;
 use cni_plugin::run::Plugin;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -17,48 +21,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 pub mod reader;
-mod result;
-
-/// The kind of file that libcni writes. Very old releases wrote only the result.
-const KIND: &str = "cniCacheV1";
 
 /// The key of the arguments for a plugin's capabilities.
 const RUNTIME_CONFIG: &str = "runtimeConfig";
 
 /// Where plugins are looked for if nothing is delegated.
 const NO_FOLDER: &str = "/";
-
-/// A file that is not from libcni's cache, or incomplete.
-#[derive(Debug, thiserror::Error)]
-pub enum CacheError {
-    /// libcni may be writing it at this moment, or was stopped while it did.
-    #[error("incomplete, or not JSON")]
-    Syntax(#[source] serde_json::Error),
-    #[error("not a file of kind {KIND}")]
-    Kind,
-    /// A value is missing, or has the wrong type.
-    #[error("not as libcni writes it")]
-    Shape(#[source] serde_json::Error),
-    #[error("not as libcni writes it")]
-    Name(#[source] NameError),
-    #[error("its config is not base64")]
-    Encoding(#[source] base64::DecodeError),
-    #[error("its config is not a network configuration")]
-    Config(#[source] serde_json::Error),
-    /// The configuration has neither `plugins` nor a `type`.
-    #[error("its config names no plugin")]
-    NoPlugin,
-}
-
-impl Failure for CacheError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Syntax(_) | Self::Kind | Self::Shape(_) | Self::Encoding(_) | Self::Config(_) => Code::Decoding,
-            Self::Name(source) => source.code(),
-            Self::NoPlugin => Code::InvalidConfig,
-        }
-    }
-}
 
 /// What libcni remembers of one attachment.
 #[derive(Clone, Debug)]
@@ -152,6 +120,28 @@ impl Cached {
             ports: Vec::new(),
             args: "IgnoreUnknown=true".to_owned(),
         }
+    }
+
+    /// The attachment, with the plugin that `flannel` has called in place of it in its list, where that is known: by default `bridge`, by the
+    /// configuration that flannel has kept.
+    ///
+    /// # Errors
+    /// When that configuration cannot be read.
+    pub fn resolved(&self) -> Result<Cow<'_, Self>, Error> {
+        let delegates = |config: &PluginConfig| {
+            cni_builtin::plugin(&config.kind).is_some_and(|plugin| plugin.kind() == Flannel.kind())
+        };
+        if !self.plugins.iter().any(delegates) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut resolved = self.clone();
+        for config in resolved.plugins.iter_mut().filter(|config| delegates(config)) {
+            let request = self.question(config, &Flannel)?;
+            if let Some(composed) = delegate_of(&request, &mut LinuxHost::new(&request))? {
+                *config = config.delegate(&composed.text())?;
+            }
+        }
+        Ok(Cow::Owned(resolved))
     }
 
     /// Whether the list has a plugin of this name.
@@ -252,10 +242,10 @@ impl PluginConfig {
     /// The configuration of another plugin that this one has called for the same result.
     ///
     /// # Errors
-    /// [`CacheError`], when it is not an object with a type.
-    pub fn delegate(&self, composed: &str) -> Result<Self, CacheError> {
-        let mut keys: Map<String, Value> = serde_json::from_str(composed).map_err(CacheError::Config)?;
-        let kind = keys.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
+    /// When it is not an object with a type.
+    pub fn delegate(&self, composed: &str) -> Result<Self, Error> {
+        let mut keys: Map<String, Value> = serde_json::from_str(composed).map_err(|error| no_config(&error))?;
+        let kind = keys.get("type").and_then(Value::as_str).ok_or_else(no_plugin)?.to_owned();
         if self.result.is_some() {
             keys.remove("prevResult");
         }
@@ -298,6 +288,15 @@ impl PluginConfig {
         let keys = [self.keys.get("ipam"), runtime_config.and_then(|keys| keys.get("ipRanges"))];
         keys.map(|key| key.map(Value::to_string).unwrap_or_default()).join(" ")
     }
+}
+
+fn no_config(error: &serde_json::Error) -> Error {
+    fail!(Decoding, "its config is not a network configuration", details: "{error}")
+}
+
+/// The configuration has neither `plugins` nor a `type`.
+fn no_plugin() -> Error {
+    fail!(InvalidConfig, "its config names no plugin")
 }
 
 /// What the plugin reads.

@@ -1,4 +1,4 @@
-//! Calls of plugins by the administrator's tool: DEL for a container that is gone, as its runtime ought to have done.
+//! Calls of plugins by the administrator's tool: DEL for a container that is gone, as its runtime ought to have done, and STATUS.
 //!
 //! A plugin of this binary runs inside the process, on the host of the caller, which holds the attachment's lock; one of
 //! others is started from a folder of plugins, and told that its caller holds the lock.
@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use cni_core::error::Error;
 use cni_core::request::{Call, Environment, Request};
+use cni_core::version::Version;
 use cni_linux::delegate::DELEGATIONS;
 use cni_linux::host::LinuxHost;
 use cni_linux::process;
 use cni_model::plan::Step;
 use cni_plugin::run::{Plugin, delete};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cache::{Cached, PluginConfig};
 use crate::dry_run::DryRun;
-use crate::error_line::error_line;
-use crate::life::neutral_request;
+use crate::output::error_line;
 
 /// How long a plugin of others may take.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -174,6 +175,43 @@ fn reported(stdout: &[u8]) -> String {
         Ok(Reported { msg, details }) => format!("{msg}: {details}"),
         Err(_) => "it failed without saying why".to_owned(),
     }
+}
+
+/// Asks the plugin that a configuration names what it says of itself by STATUS. `None` when this binary does not contain it.
+pub fn status(config: &Value) -> Option<Result<(), String>> {
+    let kind = config.get("type")?.as_str()?;
+    let plugin = cni_builtin::plugin(kind)?;
+    Some(ask(plugin, config).map_err(|error| error_line(&error)))
+}
+
+fn ask(plugin: &dyn Plugin, config: &Value) -> Result<(), Error> {
+    let request = status_request(config.clone(), plugin)?;
+    plugin.status(&request, &mut LinuxHost::new(&request).with_contained(cni_builtin::call_delegate))
+}
+
+/// A request for the host itself, with a configuration in the newest version of the protocol.
+///
+/// # Errors
+/// When the plugin does not take the configuration.
+pub fn status_request(mut config: Value, plugin: &dyn Plugin) -> Result<Request, Error> {
+    if let Some(keys) = config.as_object_mut() {
+        keys.insert("cniVersion".to_owned(), json!("1.1.0"));
+        keys.entry("name").or_insert_with(|| json!("doctor"));
+    }
+    let folder = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.display().to_string()));
+    let environment =
+        [("CNI_COMMAND".to_owned(), "STATUS".to_owned()), ("CNI_PATH".to_owned(), folder.unwrap_or_default())];
+    Call::parse("STATUS", Environment::new(environment))?
+        .with_config(config.to_string().into_bytes(), plugin.versions())
+}
+
+/// A request for a host that is asked questions only: delegation alone uses it.
+///
+/// # Errors
+/// As [`Call::with_config`].
+pub fn neutral_request() -> Result<Request, Error> {
+    let environment = Environment::new([("CNI_PATH", "/")]);
+    Call::parse("STATUS", environment)?.with_config(br#"{"cniVersion":"1.1.0","name":"tool"}"#.to_vec(), Version::ALL)
 }
 
 #[cfg(test)]

@@ -1,20 +1,18 @@
 //! `cni-plugins check`: what is wrong with network configurations. This file reads them and prints; `cni-check` judges by the
 //! rows of the plugins, and then each plugin by its own code.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
 use clap::{Args, ValueHint};
 use cni_check::{Finding, Judgement, Network, judge, schema};
 use cni_plugin::run::Plugin;
 use serde_json::{Value, json};
 
-use crate::doctor::status::request;
-use crate::error_line::one_line;
+use crate::calls::status_request;
 use crate::network_lists::{all_files, named, plugins, read};
-use crate::output::{FOUND, print, report};
+use crate::output::{joined, print, report, status};
 
 /// The folder in which Nomad looks for configurations.
 const NOMAD: &str = "/opt/cni/config";
@@ -61,11 +59,7 @@ pub fn run(options: &CheckOptions) -> ExitCode {
         }
     }
     let printed = print(&if options.json { json_text(&found, files.len()) } else { text(&found, files.len()) });
-    match printed {
-        ExitCode::SUCCESS if failed => ExitCode::FAILURE,
-        ExitCode::SUCCESS if !found.is_empty() => ExitCode::from(FOUND),
-        other => other,
-    }
+    status(printed, failed, !found.is_empty())
 }
 
 /// Prints the JSON Schema of configurations.
@@ -102,11 +96,12 @@ fn refusals(text: &str, found: &[Finding]) -> Vec<Finding> {
         let plugin = of_kind(kind).filter(|_| found.iter().all(|finding| finding.plugin != place))?;
         let has_ranges = config.pointer("/capabilities/ipRanges") != Some(&Value::Bool(true));
         let ipam = config.pointer("/ipam/type").and_then(Value::as_str).filter(|_| has_ranges).and_then(of_kind);
-        let examine = |plugin: &'static dyn Plugin| plugin.examine(&request(named(&list, config), plugin).ok()?).err();
+        let examine =
+            |plugin: &'static dyn Plugin| plugin.examine(&status_request(named(&list, config), plugin).ok()?).err();
         let (kind, error) = [plugin].into_iter().chain(ipam).find_map(|one| Some((one.kind(), examine(one)?)))?;
-        let instead = Some(one_line(&error.details())).filter(|details| !details.is_empty());
+        let instead = Some(joined(&error.details())).filter(|details| !details.is_empty());
         let instead = instead.unwrap_or_else(|| format!("look up the key on the page of {kind}"));
-        Some(Finding::new(place, one_line(&error.to_string()), instead))
+        Some(Finding::new(place, joined(&error.to_string()), instead))
     };
     plugins(&list).iter().enumerate().filter_map(refused).collect()
 }

@@ -9,16 +9,20 @@ use cni_core::names::Attachment;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
-use crate::cache::PublishedPort;
+use crate::cache::{Cached, PublishedPort};
 use crate::inventory::{Attached, Inventory};
-use crate::port_order::{PortOrder, published};
+
+/// For each number of a port that several attachments ask for, those that portmap has recorded, in the order in which they get it.
+pub type PortOrder = BTreeMap<u16, Vec<Attachment>>;
 
 /// A port of the host with the containers that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContestedPort<'a> {
     port: &'a PublishedPort,
-    holder: &'a Attachment,
-    holder_is_dead: bool,
+    /// The container that has the port.
+    pub holder: &'a Attachment,
+    /// Whether a dead container keeps it from the others.
+    pub holder_is_dead: bool,
     waiting: Vec<&'a Attachment>,
 }
 
@@ -32,13 +36,10 @@ struct Claim<'a> {
 
 /// The contested ports of the attachments of the cache.
 pub fn find(found: &Inventory) -> Vec<ContestedPort<'_>> {
-    contested(claims(&found.attached), &found.port_order)
-}
-
-fn claims(attached: &[Attached]) -> impl Iterator<Item = Claim<'_>> {
-    attached.iter().flat_map(|Attached { cached, life, .. }| {
+    let claims = found.attached.iter().flat_map(|Attached { cached, life, .. }| {
         published(cached).map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
-    })
+    });
+    contested(claims, &found.port_order)
 }
 
 /// How many ports are contested, whatever the addresses.
@@ -83,6 +84,27 @@ fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> 
     ports
 }
 
+/// The order of the ports that several of these ask for; `recorded` reads that of one.
+pub fn order<'a>(all: impl Iterator<Item = &'a Cached>, mut recorded: impl FnMut(u16) -> Vec<Attachment>) -> PortOrder {
+    let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
+    for cached in all {
+        let ports: BTreeSet<u16> = published(cached).map(|port| port.host_port).collect();
+        ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
+    }
+    let several = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
+    several.map(|(port, _)| (port, recorded(port))).collect()
+}
+
+/// The ports of the host that portmap publishes for an attachment. It ignores a mapping of port 0.
+pub fn published(cached: &Cached) -> impl Iterator<Item = &PublishedPort> {
+    cached.ports.iter().filter(|port| port.host_port != 0 && has_portmap(cached))
+}
+
+/// Whether portmap publishes the ports of an attachment.
+pub fn has_portmap(cached: &Cached) -> bool {
+    cached.plugins.iter().any(|plugin| plugin.kind == "portmap")
+}
+
 fn overlap(one: &PublishedPort, other: &PublishedPort) -> bool {
     one.host_port == other.host_port
         && protocol(one) == protocol(other)
@@ -100,20 +122,10 @@ fn covers(one: &str, other: &str) -> bool {
     other.is_ok_and(|other| one == other || one.is_unspecified() && one.is_ipv4() == other.is_ipv4())
 }
 
-impl<'a> ContestedPort<'a> {
-    /// The container that has the port.
-    pub const fn holder(&self) -> &'a Attachment {
-        self.holder
-    }
-
+impl ContestedPort<'_> {
     /// Whether a container waits for the port.
     pub fn waits(&self, container: &str) -> bool {
         self.waiting.iter().any(|at| at.container.as_str() == container)
-    }
-
-    /// Whether a dead container keeps it from the others.
-    pub const fn is_lost(&self) -> bool {
-        self.holder_is_dead
     }
 
     /// How the first of those that wait gets the port.

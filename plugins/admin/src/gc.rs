@@ -9,23 +9,20 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 use cni_core::names::Attachment;
+use cni_linux::output::one_line;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::calls::PluginFolders;
-use crate::error_line::error_line;
+use crate::command_line::Scope;
 use crate::inventory::{Depth, Inventory, Source};
-use crate::output::{FOUND, failed, paths, print, report};
-use crate::refusal::{refusal, refusal_inside};
+use crate::life::{require_host, require_outside};
+use crate::output::{error_line, paths, print, report, status};
 use crate::result_cache;
-use crate::scope::Scope;
-use cni_linux::output::one_line;
 
 mod removal;
 
 use removal::{GcCandidate, RemovalOutcome, Remover};
-
-const VERB: &str = "cni-plugins gc";
 
 /// The options of `gc`.
 #[derive(Args, Debug)]
@@ -44,49 +41,33 @@ pub struct GcOptions {
 }
 
 /// Finds what is left over, and removes it when told to.
-pub fn run(options: &GcOptions) -> ExitCode {
-    if let Some(sentence) = refusal() {
-        return failed(VERB, &sentence);
-    }
+pub fn run(options: &GcOptions) -> Result<ExitCode, String> {
+    require_host()?;
     let mut found = Inventory::observe(&options.scope, Depth::Lives);
-    if let Some(sentence) = refusal_inside(found.attached.iter().map(|one| &one.cached)) {
-        return failed(VERB, &sentence);
-    }
+    require_outside(found.attached.iter().map(|one| &one.cached))?;
     let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
     let nothing = if problems.is_empty() { "nothing is left over\n" } else { "nothing is known to be left over\n" };
     let candidates = GcCandidate::all(found);
     let outcomes: Vec<RemovalOutcome> = if options.remove {
-        let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
-            Ok(folders) => folders,
-            Err(error) => return failed(VERB, &format!("failed to find the folder of plugins: {error}")),
-        };
-        match Remover::new(folders, &caches) {
-            Ok(mut remover) => remover.remove_all(&candidates),
-            Err(error) => return failed(VERB, &error_line(&error)),
-        }
+        let folders = PluginFolders::new(options.plugin_dir.as_deref())
+            .map_err(|error| format!("failed to find the folder of plugins: {error}"))?;
+        Remover::new(folders, &caches).map_err(|error| error_line(&error))?.remove_all(&candidates)
     } else {
         candidates.iter().map(RemovalOutcome::of_found).collect()
     };
-    report(VERB, &problems);
+    report("cni-plugins gc", &problems);
     let text = if options.json {
         json_text(&candidates, &outcomes, &caches)
     } else {
         let lines = lines(&candidates, &outcomes);
         (if candidates.is_empty() { nothing.to_owned() } else { lines }) + &result_cache::line(&caches)
     };
-    status(&outcomes, !problems.is_empty(), print(&text))
-}
-
-fn status(outcomes: &[RemovalOutcome], is_incomplete: bool, printed: ExitCode) -> ExitCode {
-    let is_failure = is_incomplete || outcomes.iter().any(|outcome| matches!(outcome, RemovalOutcome::Failed(_)));
+    let printed = print(&text);
+    let has_failed = outcomes.iter().any(|outcome| matches!(outcome, RemovalOutcome::Failed(_)));
     let is_left = |outcome: &RemovalOutcome| {
         matches!(outcome, RemovalOutcome::Found | RemovalOutcome::Unclear(_) | RemovalOutcome::Busy(_))
     };
-    match printed {
-        ExitCode::SUCCESS if is_failure => ExitCode::FAILURE,
-        ExitCode::SUCCESS if outcomes.iter().any(is_left) => ExitCode::from(FOUND),
-        other => other,
-    }
+    Ok(status(printed, has_failed || !problems.is_empty(), outcomes.iter().any(is_left)))
 }
 
 impl GcCandidate {
@@ -130,12 +111,21 @@ fn lines(candidates: &[GcCandidate], outcomes: &[RemovalOutcome]) -> String {
 }
 
 fn said(outcome: &RemovalOutcome) -> String {
+    match named(outcome) {
+        ("found", _) => "left over".to_owned(),
+        (word, problems) if problems.is_empty() => word.to_owned(),
+        (word, problems) => format!("{word}: {}", problems.join("; ")),
+    }
+}
+
+/// The word for an outcome, and what is to be said of it.
+fn named(outcome: &RemovalOutcome) -> (&'static str, Vec<String>) {
     match outcome {
-        RemovalOutcome::Found => "left over".to_owned(),
-        RemovalOutcome::Removed => "removed".to_owned(),
-        RemovalOutcome::Kept(why) | RemovalOutcome::Busy(why) => format!("kept: {why}"),
-        RemovalOutcome::Unclear(why) => format!("unclear: {why}"),
-        RemovalOutcome::Failed(failures) => format!("failed: {}", failures.join("; ")),
+        RemovalOutcome::Found => ("found", Vec::new()),
+        RemovalOutcome::Removed => ("removed", Vec::new()),
+        RemovalOutcome::Kept(why) | RemovalOutcome::Busy(why) => ("kept", vec![why.clone()]),
+        RemovalOutcome::Unclear(why) => ("unclear", vec![why.clone()]),
+        RemovalOutcome::Failed(failures) => ("failed", failures.clone()),
     }
 }
 
@@ -145,13 +135,7 @@ fn json_text(candidates: &[GcCandidate], outcomes: &[RemovalOutcome], caches: &[
 }
 
 fn entry(one: &GcCandidate, outcome: &RemovalOutcome) -> Value {
-    let (outcome, problems) = match outcome {
-        RemovalOutcome::Found => ("found", Vec::new()),
-        RemovalOutcome::Removed => ("removed", Vec::new()),
-        RemovalOutcome::Kept(why) | RemovalOutcome::Busy(why) => ("kept", vec![why.clone()]),
-        RemovalOutcome::Unclear(why) => ("unclear", vec![why.clone()]),
-        RemovalOutcome::Failed(failures) => ("failed", failures.clone()),
-    };
+    let (outcome, problems) = named(outcome);
     let Attachment { network, container, ifname } = &one.cached().at;
     json!({
         "network": network.as_str(), "container": container.as_str(), "ifname": ifname.as_str(),

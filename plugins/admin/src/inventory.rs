@@ -10,11 +10,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::result_cache::{self, CacheFile, Caches};
+use cni_builtin::PLUGINS;
 use cni_core::error::Error;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::{Attachment, NetworkName};
 use cni_flannel::Flannel;
-use cni_host_local::{Holder, HostLocal, holders};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::namespace::Life;
 use cni_plugin::owner::RecordedOwner;
@@ -24,14 +23,14 @@ use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
-use crate::error_line::error_line;
+use crate::command_line::Scope;
+use crate::contested::{self, PortOrder};
 use crate::life::{Judge, LIVES_ON};
 use crate::network_lists;
-use crate::pools::{Pool, host_local_configs};
-use crate::port_order::{self, PortOrder};
+use crate::output::error_line;
+use crate::pools::{Pool, holders_of, owner};
 use crate::repair::{self, RepairOutcome};
-use crate::scope::Scope;
-use cni_builtin::PLUGINS;
+use crate::result_cache::{self, CacheFile, Caches};
 
 /// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
 /// not have it yet.
@@ -150,7 +149,7 @@ impl Inventory {
             );
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
-            found.port_order = port_order::order(found.attached.iter().map(|one| &one.cached), |port| {
+            found.port_order = contested::order(found.attached.iter().map(|one| &one.cached), |port| {
                 judge.owners_of_port(port, is_dead)
             });
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
@@ -427,20 +426,6 @@ fn is_settled(written: Duration) -> bool {
 
 fn key(at: &Attachment) -> [String; 3] {
     [at.network.to_string(), at.container.to_string(), at.ifname.to_string()]
-}
-
-/// Leases name no network, but each network has its own.
-fn owner(network: &NetworkName, holder: &Holder) -> Option<Attachment> {
-    let container = ContainerId::parse(&holder.container).ok()?;
-    Some(Attachment { network: network.clone(), container, ifname: IfName::parse(holder.ifname.as_deref()?).ok()? })
-}
-
-fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
-    let mut found = Vec::new();
-    for config in host_local_configs(cached)? {
-        found.extend(holders(&cached.question(&config, &HostLocal)?)?);
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -2,22 +2,20 @@
 //!
 //! The attachment's record decides, where ADD has left one. Without a record, as after an ADD of other plugins, the
 //! interface is looked for where the cache says that it is, and then on the whole machine. Only what is
-//! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`].
+//! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`]. A verb refuses to work in another network namespace than that
+//! of the host.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::result_cache;
-use crate::survey::{Space, Survey};
+use cni_builtin::PLUGINS;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
-use cni_core::request::{Call, Environment, Request};
-use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
+use cni_linux::inhabitants::hidden_processes;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
@@ -26,22 +24,16 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::owner::RecordedOwner;
 
 use crate::cache::Cached;
-use cni_builtin::PLUGINS;
+use crate::calls::neutral_request;
+use crate::output::error_line;
+use crate::result_cache;
+use crate::survey::{Living, Signs, Survey, telling};
 
 /// Why an attachment is not gone though there is nothing at the path of its namespace.
 pub const LIVES_ON: &str = "the path of its network namespace is gone, but the namespace still exists";
 
-/// The link-layer address of links that have none, such as `lo`.
-const NO_MAC: &str = "00:00:00:00:00:00";
-
-/// A request for a host that is asked questions only: delegation alone uses it.
-///
-/// # Errors
-/// As [`Call::with_config`].
-pub fn neutral_request() -> Result<Request, Error> {
-    let environment = Environment::new([("CNI_PATH", "/")]);
-    Call::parse("STATUS", environment)?.with_config(br#"{"cniVersion":"1.1.0","name":"tool"}"#.to_vec(), Version::ALL)
-}
+const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
+                         for example with `nsenter --net=/proc/1/ns/net`";
 
 /// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
 /// link-layer address or one of its addresses. If the result names an interface without a link-layer address, the name is enough.
@@ -75,91 +67,6 @@ pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bo
     }
     let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
     Ok(addresses.iter().any(|address| cached.addresses.contains(&address.cidr.address())))
-}
-
-/// What an attachment without a record can be recognized by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
-    /// In lower case.
-    pub macs: Vec<String>,
-    pub addresses: Vec<IpAddr>,
-}
-
-impl Signs {
-    pub fn of(cached: &Cached) -> Self {
-        let macs = cached.macs.iter().map(|mac| mac.to_ascii_lowercase());
-        Self {
-            macs: macs.filter(|mac| !mac.is_empty() && mac != NO_MAC).collect(),
-            addresses: telling(&cached.addresses),
-        }
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.macs.is_empty() && self.addresses.is_empty()
-    }
-}
-
-/// Every namespace has the addresses of loopback.
-fn telling<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<IpAddr> {
-    addresses.into_iter().filter(|address| !address.is_loopback()).copied().collect()
-}
-
-/// The signs of living attachments: for each link-layer address and each address, the namespaces that have it. Two attachments may be the
-/// same interface, since a runtime and multus each have an entry for it.
-#[derive(Debug, Default)]
-struct Living {
-    macs: BTreeMap<String, BTreeSet<String>>,
-    addresses: BTreeMap<IpAddr, BTreeSet<String>>,
-}
-
-impl Living {
-    fn add(&mut self, signs: Signs, namespace: &str) {
-        for mac in signs.macs {
-            self.macs.entry(mac).or_default().insert(namespace.to_owned());
-        }
-        for address in signs.addresses {
-            self.addresses.entry(address).or_default().insert(namespace.to_owned());
-        }
-    }
-
-    /// Whether a namespace has a link-layer address, and no attachment that is known to live has it there.
-    fn has_unexplained_mac(&self, mac: &String, spaces: &[Space]) -> bool {
-        has_others(spaces, |space| space.macs.contains(mac), self.macs.get(mac))
-    }
-
-    /// The same for an address.
-    fn has_unexplained_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
-        has_others(spaces, |space| space.addresses.contains(address), self.addresses.get(address))
-    }
-
-    /// Judges an attachment without a record by all that was seen on the machine.
-    fn judge(&self, signs: &Signs, survey: &Survey) -> Life {
-        if signs.is_empty() {
-            return Life::Unknown("nothing is known by which its interface could be found".to_owned());
-        }
-        if signs.macs.iter().any(|mac| self.has_unexplained_mac(mac, &survey.spaces)) {
-            return Life::Alive;
-        }
-        if let Some(gaps) = survey.gaps.text() {
-            return Life::Unknown(format!("not every network namespace of the machine can be seen: {gaps}"));
-        }
-        self.judge_by_addresses(&signs.addresses, survey)
-    }
-
-    fn judge_by_addresses(&self, addresses: &[IpAddr], survey: &Survey) -> Life {
-        match addresses.iter().find(|address| self.has_unexplained_address(address, &survey.spaces)) {
-            Some(address) => Life::Unknown(format!("a network namespace has {address}, and may be its own")),
-            None => Life::Dead,
-        }
-    }
-}
-
-/// Whether a namespace that is not in `known` has a sign. A known namespace that was not seen may be any one without an identity.
-fn has_others(spaces: &[Space], has_sign: impl Fn(&Space) -> bool, known: Option<&BTreeSet<String>>) -> bool {
-    let mut known = known.cloned().unwrap_or_default();
-    let mut is_known = |space: &&Space| space.identity.as_ref().is_some_and(|identity| known.remove(identity));
-    let others: Vec<&Space> = spaces.iter().filter(|space| !is_known(space)).filter(|space| has_sign(space)).collect();
-    others.len() > known.len() || others.iter().any(|space| space.identity.is_some())
 }
 
 /// The survey of the machine, which is taken when it is first needed.
@@ -403,10 +310,68 @@ fn sibling(cached: &Cached, all: &[&Cached]) -> Option<usize> {
     })
 }
 
+/// Requires that this process can say something about the containers.
+///
+/// # Errors
+/// Why it cannot: their records are those of another network namespace, or cannot be listed.
+pub fn require_host() -> Result<(), String> {
+    refuse_elsewhere(has_records_elsewhere())
+}
+
+/// Requires that this process is in the namespace of none of these containers. Where plugins of others have made all of them, there are no
+/// records.
+///
+/// # Errors
+/// Why it may not change anything.
+pub fn require_outside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<(), String> {
+    refuse_elsewhere(is_inside(all))
+}
+
+fn refuse_elsewhere(is_elsewhere: Result<bool, Error>) -> Result<(), String> {
+    match is_elsewhere {
+        Ok(true) => Err(ELSEWHERE.to_owned()),
+        Ok(false) => Ok(()),
+        Err(error) => Err(error_line(&error)),
+    }
+}
+
+/// On the host itself, plugins may have been used in another namespace that shares its `/run`.
+fn has_records_elsewhere() -> Result<bool, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?);
+    Ok(host.has_records_elsewhere()? && !is_on_host(&mut host))
+}
+
+/// Whether this process is certainly in the machine's first network namespace: that of its first process, and of the kernel's threads.
+fn is_on_host(host: &mut dyn Host) -> bool {
+    let mut is_own = |process: u8| host.is_own_netns(&format!("/proc/{process}/ns/net")).is_ok_and(|is_own| is_own);
+    (is_own(1) || is_own(2)) && hidden_processes().is_none()
+}
+
+fn is_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<bool, Error> {
+    let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?).only_looking();
+    // On the host itself a path below /proc may lead to a process of the host by now.
+    if is_on_host(host) {
+        return Ok(false);
+    }
+    for cached in all {
+        let Some(path) = &cached.netns else { continue };
+        if !host.is_own_netns(path)? {
+            continue;
+        }
+        let Some(link) = host.link(Ns::Host, &cached.at.ifname)? else { continue };
+        let (signs, mac) = (Signs::of(cached), link.mac.as_ref().map(|mac| mac.to_string().to_ascii_lowercase()));
+        let addresses = host.addresses(Ns::Host, Some(link.index), None)?;
+        if mac.is_some_and(|mac| signs.macs.contains(&mac))
+            || addresses.iter().any(|one| signs.addresses.contains(&one.cidr.address()))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
 
     use super::*;
@@ -432,85 +397,5 @@ mod tests {
             cached.macs = macs.iter().map(|mac| (*mac).to_owned()).collect();
             assert_eq!(is_of_former_add(&record, &cached), is_former, "{path} {macs:?} {plugin}");
         }
-    }
-
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([10, 1, 2, last])
-    }
-
-    fn signs(mac: Option<&str>, last: u8) -> Signs {
-        Signs { macs: mac.map(str::to_owned).into_iter().collect(), addresses: vec![address(last)] }
-    }
-
-    fn space(mac: &str, last: u8) -> Space {
-        Space { identity: None, macs: BTreeSet::from([mac.to_owned()]), addresses: BTreeSet::from([address(last)]) }
-    }
-
-    /// `living` has signs with the namespaces in which they are.
-    fn judge(living: &[(&Signs, &str)], signs: &Signs, spaces: &[Space], gap: Option<&str>) -> Life {
-        let mut known = Living::default();
-        living.iter().for_each(|(signs, namespace)| known.add((*signs).clone(), namespace));
-        let mut survey = Survey { spaces: spaces.to_vec(), ..Survey::default() };
-        gap.into_iter().for_each(|gap| survey.gaps.add(gap));
-        known.judge(signs, &survey)
-    }
-
-    #[test]
-    fn what_is_nowhere_is_dead_only_if_everything_was_seen() {
-        let elsewhere = [space("02:00:00:00:00:09", 9)];
-        assert_eq!(judge(&[], &signs(Some(MAC), 3), &elsewhere, None), Life::Dead);
-        let reason = "not every network namespace of the machine can be seen: /proc/7/ns/net: refused";
-        let unseen = judge(&[], &signs(Some(MAC), 3), &elsewhere, Some("/proc/7/ns/net: refused"));
-        assert_eq!(unseen, Life::Unknown(reason.to_owned()));
-        assert!(matches!(judge(&[], &Signs::default(), &[], None), Life::Unknown(_)), "nothing is known of it");
-    }
-
-    #[test]
-    fn its_link_layer_address_shows_that_it_lives_and_its_address_that_it_may() {
-        assert_eq!(judge(&[], &signs(Some(MAC), 3), &[space(MAC, 9)], Some("a gap")), Life::Alive);
-        let may = Life::Unknown("a network namespace has 10.1.2.3, and may be its own".to_owned());
-        assert_eq!(judge(&[], &signs(Some(MAC), 3), &[space("02:00:00:00:00:09", 3)], None), may);
-    }
-
-    /// After a reboot containers get the addresses of those from before.
-    #[test]
-    fn what_belongs_to_another_that_lives_is_no_sign() {
-        let heir = signs(Some("02:00:00:00:00:09"), 3);
-        let spaces = |identities: &[Option<&str>]| -> Vec<Space> {
-            let named = |identity: &Option<&str>| identity.map(str::to_owned);
-            identities.iter().map(|one| Space { identity: named(one), ..space("02:00:00:00:00:09", 3) }).collect()
-        };
-        // A runtime and multus have an entry of the heir each. Some kernels, and some namespaces, have no identity.
-        for (living, identities, is_dead) in [
-            (&["a"][..], &[Some("a")][..], true),
-            (&["a"], &[None], true),
-            (&["a", "b"], &[Some("a"), None], true),
-            (&["a", "a"], &[Some("a"), Some("b")], false),
-            (&["a", "a"], &[None, None], false),
-            (&["a", "c"], &[Some("a"), Some("b")], false),
-            (&["a"], &[Some("a"), None], false),
-        ] {
-            let living: Vec<_> = living.iter().map(|namespace| (&heir, *namespace)).collect();
-            let life = judge(&living, &signs(Some(MAC), 3), &spaces(identities), None);
-            assert!(
-                if is_dead { life == Life::Dead } else { matches!(life, Life::Unknown(_)) },
-                "{identities:?}: {life:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn after_a_killed_add_only_an_address_that_is_seen_counts() {
-        let mut survey = Survey { spaces: vec![space(MAC, 3)], ..Survey::default() };
-        survey.gaps.add("a gap");
-        let judge = |last| Living::default().judge_by_addresses(&[address(last)], &survey);
-        assert!(matches!(judge(3), Life::Unknown(_)));
-        assert_eq!(judge(4), Life::Dead);
-    }
-
-    #[test]
-    fn loopback_is_no_sign() {
-        let addresses = [IpAddr::from([127, 0, 0, 1]), address(3)];
-        assert_eq!(telling(&addresses), [address(3)]);
     }
 }

@@ -5,19 +5,18 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use cni_linux::output::one_line;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
+use crate::command_line::Scope;
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Leftover, Source};
-use crate::output::{FOUND, failed, paths, print, report};
-use crate::refusal::refusal;
+use crate::life::require_host;
+use crate::output::{paths, print, report, status};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::result_cache;
-use crate::scope::Scope;
-use crate::table::Table;
-use cni_linux::output::one_line;
 
 /// How many characters of a container's name are shown.
 const SHORT: usize = 12;
@@ -39,23 +38,12 @@ pub struct ListOptions {
 }
 
 /// Prints what there is.
-pub fn run(options: &ListOptions) -> ExitCode {
-    if let Some(sentence) = refusal() {
-        return failed("cni-plugins list", &sentence);
-    }
+pub fn run(options: &ListOptions) -> Result<ExitCode, String> {
+    require_host()?;
     let found = Inventory::observe(&options.scope, Depth::Rules);
-    let text = if options.json { json_text(&found) } else { text(&found, options) };
-    status(&found, print(&text))
-}
-
-/// The exit status, once the answer has been printed.
-pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
+    let printed = print(&if options.json { json_text(&found) } else { text(&found, options) });
     report("cni-plugins", &found.unknown);
-    match printed {
-        ExitCode::SUCCESS if !found.unknown.is_empty() => ExitCode::FAILURE,
-        ExitCode::SUCCESS if !found.is_clean() => ExitCode::from(FOUND),
-        other => other,
-    }
+    Ok(status(printed, !found.unknown.is_empty(), !found.is_clean()))
 }
 
 fn text(found: &Inventory, options: &ListOptions) -> String {
@@ -63,90 +51,79 @@ fn text(found: &Inventory, options: &ListOptions) -> String {
     if found.attached.is_empty() && found.left.is_empty() {
         return format!("no containers\n{caches}");
     }
-    let rows = rows(found);
-    let table = if options.wide {
-        let mut table = Table::new(WIDE_HEADINGS);
-        rows.iter().for_each(|row| table.row(row.wide(options.full)));
-        table.text()
-    } else {
-        let mut table = Table::new(HEADINGS);
-        rows.iter().for_each(|row| table.row(row.narrow(options.full)));
-        table.text()
+    let all = [COLUMNS.map(|(heading, _)| heading.to_owned())].into_iter().chain(rows(found, options));
+    let shown = |row: [String; 11]| {
+        let cells = row.into_iter().zip(COLUMNS).filter(|(_, (_, is_wide))| options.wide || !is_wide);
+        cells.map(|(cell, _)| cell).collect()
     };
     let contested = contested::find(found).into_iter().map(|port| one_line(&port.to_string()) + "\n");
-    table + &contested.collect::<String>() + &caches
+    table(&all.map(shown).collect::<Vec<_>>()) + &contested.collect::<String>() + &caches
 }
 
-const HEADINGS: [&str; 8] = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"];
-
-const WIDE_HEADINGS: [&str; 11] = [
-    "NETWORK",
-    "CONTAINER",
-    "NAMESPACE",
-    "INTERFACE",
-    "MAC",
-    "HOST-INTERFACES",
-    "ADDRESSES",
-    "PORTS",
-    "PLUGINS",
-    "AGE",
-    "STATE",
+/// The headings of the columns, and whether only the wide table has the column.
+const COLUMNS: [(&str, bool); 11] = [
+    ("NETWORK", false),
+    ("CONTAINER", false),
+    ("NAMESPACE", true),
+    ("INTERFACE", false),
+    ("MAC", true),
+    ("HOST-INTERFACES", true),
+    ("ADDRESSES", false),
+    ("PORTS", false),
+    ("PLUGINS", false),
+    ("AGE", false),
+    ("STATE", false),
 ];
 
-/// A line of the table.
-struct ListRow<'a> {
-    cached: &'a Cached,
-    addresses: Vec<IpAddr>,
-    age: Option<Duration>,
-    state: String,
-    /// What the state does not say in the narrow table.
-    reason: Option<&'a str>,
-}
-
-fn rows(found: &Inventory) -> Vec<ListRow<'_>> {
+fn rows(found: &Inventory, options: &ListOptions) -> Vec<[String; 11]> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let attached = found.attached.iter().map(|Attached { cached, file, outcome, .. }| ListRow {
-        cached,
-        addresses: cached.addresses.clone(),
-        age: Some(now.saturating_sub(file.written())),
-        state: said(outcome),
-        reason: if let RepairOutcome::Gone(why) = outcome { Some(why) } else { None },
+    let attached = found.attached.iter().map(|Attached { cached, file, outcome, .. }| {
+        let reason = if let RepairOutcome::Gone(why) = outcome { format!(": {why}") } else { String::new() };
+        let state = said(outcome) + if options.wide { &reason } else { "" };
+        row(cached, &cached.addresses, Some(now.saturating_sub(file.written())), state, options)
     });
-    let left = found.left.iter().map(|left| ListRow {
-        cached: &left.cached,
-        addresses: left.addresses(),
-        age: left.written().map(|written| now.saturating_sub(written)),
-        state: said_of_left(left),
-        reason: None,
+    let left = found.left.iter().map(|left| {
+        let age = left.written().map(|written| now.saturating_sub(written));
+        row(&left.cached, &left.addresses(), age, said_of_left(left), options)
     });
     attached.chain(left).collect()
 }
 
-impl ListRow<'_> {
-    fn narrow(&self, is_full: bool) -> [String; 8] {
-        let Self { cached, addresses, age, state, reason: _ } = self;
-        let container = cached.at.container.as_str();
-        let ports: Vec<String> = cached.ports.iter().map(port).collect();
-        [
-            cached.at.network.to_string(),
-            if is_full { container.to_owned() } else { shortened(container) },
-            cached.at.ifname.to_string(),
-            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-            ports.join(","),
-            cached.plugins.iter().map(|config| config.kind.as_str()).collect::<Vec<_>>().join(","),
-            age.map(aged).unwrap_or_default(),
-            state.clone(),
-        ]
-    }
+fn row(
+    cached: &Cached,
+    addresses: &[IpAddr],
+    age: Option<Duration>,
+    state: String,
+    options: &ListOptions,
+) -> [String; 11] {
+    let container = cached.at.container.as_str();
+    [
+        cached.at.network.to_string(),
+        if options.full { container.to_owned() } else { shortened(container) },
+        cached.netns.clone().unwrap_or_default(),
+        cached.at.ifname.to_string(),
+        cached.macs.join(","),
+        cached.host_interfaces.join(","),
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        cached.ports.iter().map(port).collect::<Vec<_>>().join(","),
+        cached.plugins.iter().map(|config| config.kind.as_str()).collect::<Vec<_>>().join(","),
+        age.map(aged).unwrap_or_default(),
+        state,
+    ]
+}
 
-    fn wide(&self, is_full: bool) -> [String; 11] {
-        let Cached { netns, macs, host_interfaces, .. } = self.cached;
-        let [network, container, ifname, addresses, ports, plugins, age, state] = self.narrow(is_full);
-        let namespace = netns.clone().unwrap_or_default();
-        let state = self.reason.map_or_else(|| state.clone(), |reason| format!("{state}: {reason}"));
-        let (macs, host_interfaces) = (macs.join(","), host_interfaces.join(","));
-        [network, container, namespace, ifname, macs, host_interfaces, addresses, ports, plugins, age, state]
-    }
+/// Lines of cells as columns of equal width, two blanks apart; the last column is not padded. An empty cell is shown as `-`, so that every
+/// line has the same number of words that are cells.
+fn table(lines: &[Vec<String>]) -> String {
+    let shown = |cell: &String| if cell.is_empty() { "-".to_owned() } else { one_line(cell) };
+    let lines: Vec<Vec<String>> = lines.iter().map(|cells| cells.iter().map(shown).collect()).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let line = |cells: &Vec<String>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    lines.iter().map(line).collect()
 }
 
 fn shortened(name: &str) -> String {
@@ -260,6 +237,12 @@ fn left(left: &Leftover) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let lines = [["A", "LONG", "C"], ["wide…r", "", "x y"]].map(|line| line.map(str::to_owned).to_vec());
+        assert_eq!(table(&lines), "A       LONG  C\nwide…r  -     x y\n");
+    }
 
     #[test]
     fn an_age_has_two_units() {

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cni_core::error::Error;
-use cni_core::names::NetworkName;
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_host_local::{Holder, HostLocal, Range, holders, lease_directory, ranges};
 
 use crate::cache::{Cached, PluginConfig};
-use crate::delegates::resolved;
-use crate::error_line::error_line;
+use crate::output::error_line;
 
 /// A directory of leases of a network. A network has several if its configuration was changed.
 #[derive(Debug)]
@@ -61,9 +60,9 @@ impl Pool {
 /// The configurations of an attachment's list by which host-local gives it addresses, also that of a plugin that flannel calls.
 ///
 /// # Errors
-/// As [`resolved`].
+/// As [`Cached::resolved`].
 pub fn host_local_configs(cached: &Cached) -> Result<Vec<PluginConfig>, Error> {
-    let cached = resolved(cached)?.into_owned();
+    let cached = cached.resolved()?.into_owned();
     Ok(cached.plugins.into_iter().filter(|config| config.ipam() == Some("host-local")).collect())
 }
 
@@ -85,4 +84,22 @@ fn add(cached: &Cached, config: &PluginConfig, pools: &mut Vec<Pool>) -> Result<
 
 fn about(network: &NetworkName, error: &Error) -> String {
     format!("network {network}: {}", error_line(error))
+}
+
+/// The attachment that holds an address. Leases name no network, but each network has its own.
+pub fn owner(network: &NetworkName, holder: &Holder) -> Option<Attachment> {
+    let container = ContainerId::parse(&holder.container).ok()?;
+    Some(Attachment { network: network.clone(), container, ifname: IfName::parse(holder.ifname.as_deref()?).ok()? })
+}
+
+/// The holders of addresses of all configurations of an attachment's list by which host-local gives addresses.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
+    let mut found = Vec::new();
+    for config in host_local_configs(cached)? {
+        found.extend(holders(&cached.question(&config, &HostLocal)?)?);
+    }
+    Ok(found)
 }

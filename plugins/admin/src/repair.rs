@@ -13,37 +13,33 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use crate::result_cache::{self, CacheFile, Caches};
 use clap::Args;
-use cni_core::error::{Error, Failure as _};
+use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
+use cni_linux::output::{complain, one_line, write};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 
 mod case;
-mod error;
 mod outcome;
 mod together;
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
+use crate::calls::neutral_request;
+use crate::command_line::Scope;
 use crate::dry_run::DryRun;
-use crate::error_line::error_line;
 use crate::last_repair::LastRepair;
-use crate::life::{Judge, LIVES_ON, neutral_request};
-use crate::output::{self, failed};
-use crate::refusal::{refusal, refusal_inside};
-use crate::scope::Scope;
+use crate::life::{Judge, LIVES_ON, require_host, require_outside};
+use crate::output::{self, error_line};
+use crate::result_cache::{self, CacheFile, Caches};
 use case::{Case, Missing, unreadable};
-use cni_linux::output::{complain, one_line, write};
 pub use outcome::{NamedPart, RepairOutcome};
 use together::repair_together;
-
-const VERB: &str = "cni-plugins repair";
 
 /// How long libcni may take to write a file, which is incomplete meanwhile.
 const WRITING: Duration = Duration::from_millis(50);
@@ -67,20 +63,16 @@ pub struct RepairOptions {
 }
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
-pub fn run(options: &RepairOptions) -> ExitCode {
-    if let Some(sentence) = refusal() {
-        return failed(VERB, &sentence);
-    }
+pub fn run(options: &RepairOptions) -> Result<ExitCode, String> {
+    require_host()?;
     let Caches { directories, read: caches, mut files, unknown, seen: _ } =
         Caches::observe(options.scope.cache_dir.as_deref());
-    output::report(VERB, &unknown);
+    output::report("cni-plugins repair", &unknown);
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Apply };
     let tools = Tools::new(mode);
     let (mut report, mut judge) = (Report { failures: unknown.len(), ..Report::default() }, None);
     let meant = meant(&mut files, options, &mut report);
-    if let Some(sentence) = refusal_inside(meant.iter().map(|(cached, _)| cached)) {
-        return failed(VERB, &sentence);
-    }
+    require_outside(meant.iter().map(|(cached, _)| cached))?;
     for start in (0..meant.len()).step_by(together::MOST) {
         let part = start..meant.len().min(start + together::MOST);
         for ((cached, _), outcome) in meant[part.clone()].iter().zip(repair(&meant, part, &tools)) {
@@ -94,17 +86,15 @@ pub fn run(options: &RepairOptions) -> ExitCode {
     }
     result_cache::line(&caches).lines().for_each(|line| report.line(line));
     let has_looked = unknown.is_empty() || !caches.is_empty();
-    if has_looked && !options.dry_run && options.scope.network.is_none() {
-        record(report.failures);
+    // What reads the record can do without.
+    if has_looked
+        && !options.dry_run
+        && options.scope.network.is_none()
+        && let Err(error) = LastRepair::now(report.failures).write()
+    {
+        log::warn!("the time of this repair is not recorded: {}", Error::from(error).in_full());
     }
     report.end()
-}
-
-/// Records that all networks have been repaired. What reads it can do without.
-fn record(failures: usize) {
-    if let Err(error) = LastRepair::now(failures).write() {
-        log::warn!("the time of this repair is not recorded: {error}: {}", error.details());
-    }
 }
 
 /// Decides about an attachment whose path leads to another namespace: its own namespace may still be alive.
@@ -185,11 +175,11 @@ impl Report {
         }
     }
 
-    fn end(self) -> ExitCode {
+    fn end(self) -> Result<ExitCode, String> {
         match self.unwritten {
-            Some(error) => failed(VERB, &format!("failed to write to standard output: {error}")),
-            None if self.failures > 0 => ExitCode::FAILURE,
-            None => ExitCode::SUCCESS,
+            Some(error) => Err(format!("failed to write to standard output: {error}")),
+            None if self.failures > 0 => Ok(ExitCode::FAILURE),
+            None => Ok(ExitCode::SUCCESS),
         }
     }
 }
@@ -200,7 +190,7 @@ impl Report {
 /// When it cannot be read, or is not one of libcni's.
 pub fn read(file: &mut CacheFile, reader: &mut CacheReader) -> Result<Option<Cached>, Error> {
     match file.read() {
-        Ok(content) => Ok(content.map(|content| reader.parse(&content)).transpose()?),
+        Ok(content) => content.map(|content| reader.parse(&content)).transpose(),
         Err(error) => Err(unreadable(file, &error)),
     }
 }

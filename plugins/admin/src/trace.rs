@@ -7,34 +7,31 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 
+use crate::command_line::Scope;
 use crate::inventory::{Depth, Inventory};
-use crate::output::{failed, report};
-use crate::refusal::refusal;
-use crate::scope::Scope;
+use crate::life::require_host;
+use crate::output::{print, report, status};
 
 mod case;
 mod follow;
 mod judge;
-mod legacy;
-mod listening;
 mod owner;
 mod packet;
 mod packet_path;
 mod probe;
 mod queries;
 mod rendering;
-mod report;
 mod rules;
-mod target;
 mod traced_flow;
 
-use traced_flow::TracedFlow;
+use case::TraceVerdict;
+use rendering::RenderedPath;
+use traced_flow::{TraceTarget, TracedFlow};
 
 /// The exit status of a wrong command line.
 const WRONG: u8 = 2;
-
-const VERB: &str = "cni-plugins trace";
 
 /// How long packets of others are waited for, and the answer to the probe.
 const SECONDS: u64 = 10;
@@ -59,36 +56,54 @@ pub struct TraceOptions {
     json: bool,
 }
 
-impl TraceOptions {
-    fn patience(&self) -> Duration {
-        Duration::from_secs(self.seconds.unwrap_or(if self.probe { PROBE_SECONDS } else { SECONDS }))
-    }
-}
-
 /// Follows packets, and prints their paths.
-pub fn run(options: &TraceOptions) -> ExitCode {
-    let target = match target::parse(&options.what) {
+pub fn run(options: &TraceOptions) -> Result<ExitCode, String> {
+    let target = match TraceTarget::parse(&options.what) {
         Ok(target) => target,
         Err(sentence) => {
             report("error", [sentence]);
-            return ExitCode::from(WRONG);
+            return Ok(ExitCode::from(WRONG));
         }
     };
-    if let Some(sentence) = refusal() {
-        return failed(VERB, &sentence);
-    }
+    require_host()?;
     let found = Inventory::observe(&options.scope, Depth::Lives);
-    report(VERB, &found.unknown);
-    let course = match TracedFlow::find(&target, &found) {
-        Ok(course) => course,
-        Err(sentence) => return failed(VERB, &sentence),
-    };
-    let followed = follow::follow(&course, &found, options.probe, options.patience());
-    match followed {
-        Ok(mut report) => {
-            report.verdict.helps = report.verdict.helps.map(|helps| options.scope.advised(&helps));
-            report.print(options.json)
-        }
-        Err(sentence) => failed(VERB, &sentence),
+    report("cni-plugins trace", &found.unknown);
+    let course = TracedFlow::find(&target, &found)?;
+    let patience = Duration::from_secs(options.seconds.unwrap_or(if options.probe { PROBE_SECONDS } else { SECONDS }));
+    let mut report = follow::follow(&course, &found, options.probe, patience).map_err(|error| error.in_full())?;
+    report.verdict.helps = report.verdict.helps.map(|helps| options.scope.advised(&helps));
+    Ok(report.print(options.json))
+}
+
+/// The paths, and the verdict.
+struct TraceReport {
+    ways: Vec<RenderedPath>,
+    /// What should be known of the trace itself.
+    notes: Vec<String>,
+    verdict: TraceVerdict,
+}
+
+impl TraceReport {
+    /// Prints it; returns the exit status.
+    fn print(&self, as_json: bool) -> ExitCode {
+        status(print(&if as_json { self.json() } else { self.text() }), false, !self.verdict.arrived)
+    }
+
+    fn text(&self) -> String {
+        let ways: String = self.ways.iter().map(RenderedPath::text).collect();
+        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{ways}{notes}{}\n", self.verdict.text().replace('\n', " "))
+    }
+
+    fn json(&self) -> String {
+        let Self { ways, notes, verdict } = self;
+        let document = json!({
+            "packets": ways.iter().map(RenderedPath::json).collect::<Vec<_>>(),
+            "notes": notes,
+            "arrived": verdict.arrived,
+            "why": verdict.why,
+            "helps": verdict.helps,
+        });
+        format!("{document:#}\n")
     }
 }

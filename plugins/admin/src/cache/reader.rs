@@ -4,17 +4,23 @@
 //! same for all attachments of a network.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cni_core::error::{Error, Failure as _};
+use cni_core::fail;
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::result::CachedResult;
-use super::{CacheError, Cached, KIND, PluginConfig, PublishedPort};
+use super::{Cached, PluginConfig, PublishedPort, no_config, no_plugin};
+
+/// The kind of file that libcni writes. Very old releases wrote only the result.
+const KIND: &str = "cniCacheV1";
 
 /// Reads the files of many attachments. Those of one network share its configuration, so that a host with a thousand
 /// containers has it in memory once.
@@ -76,12 +82,12 @@ impl CacheReader {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`CacheError`], also for an incomplete file.
-    pub fn parse(&mut self, bytes: &[u8]) -> Result<Cached, CacheError> {
+    /// When it is not libcni's, also for an incomplete file.
+    pub fn parse(&mut self, bytes: &[u8]) -> Result<Cached, Error> {
         let keys = FileKeys::parse(bytes)?;
         let result = keys.result.as_ref().map(|result| serde_json::from_str(result.get()));
-        let result = CachedResult(result.transpose().map_err(CacheError::Syntax)?.unwrap_or_default());
-        let at = keys.attachment().map_err(CacheError::Name)?;
+        let result = CachedResult(result.transpose().map_err(|error| incomplete(&error))?.unwrap_or_default());
+        let at = keys.attachment()?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| result.sandbox_of(&keys.if_name).map(str::to_owned));
         let (ports, args, macs) = (keys.ports(), keys.args(), result.macs_of(&keys.if_name));
@@ -100,7 +106,7 @@ impl CacheReader {
         })
     }
 
-    fn plugins(&mut self, keys: FileKeys, result: &CachedResult) -> Result<Vec<PluginConfig>, CacheError> {
+    fn plugins(&mut self, keys: FileKeys, result: &CachedResult) -> Result<Vec<PluginConfig>, Error> {
         let source = ListSource {
             config: keys.config,
             network: keys.network_name,
@@ -127,15 +133,16 @@ impl CacheReader {
 
 impl ListSource {
     /// The version is the result's: a list may name several, from which the runtime chooses.
-    fn plugins(&self) -> Result<Arc<[ListedPlugin]>, CacheError> {
-        let config = STANDARD.decode(&self.config).map_err(CacheError::Encoding)?;
-        let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
+    fn plugins(&self) -> Result<Arc<[ListedPlugin]>, Error> {
+        let config = STANDARD.decode(&self.config);
+        let config = config.map_err(|error| fail!(Decoding, "its config is not base64", details: "{error}"))?;
+        let config: NetworkConfig = serde_json::from_slice(&config).map_err(|error| no_config(&error))?;
         let NetworkConfig { cni_version, plugins, others } = config;
         let version = self.version_in_result.clone().or(cni_version).unwrap_or_default();
         let plugins = plugins.unwrap_or_else(|| vec![others]);
         let listed = |mut plugin: Map<String, Value>| {
-            let kind = plugin.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
-            let Capabilities { capabilities } = Deserialize::deserialize(&plugin).map_err(CacheError::Config)?;
+            let kind = plugin.get("type").and_then(Value::as_str).ok_or_else(no_plugin)?.to_owned();
+            let Capabilities { capabilities } = Deserialize::deserialize(&plugin).map_err(|error| no_config(&error))?;
             plugin.insert("name".to_owned(), self.network.clone().into());
             plugin.insert("cniVersion".to_owned(), version.clone().into());
             if self.has_result {
@@ -160,24 +167,27 @@ impl ListedPlugin {
 
 impl FileKeys {
     /// What is not as libcni writes it is read once more, to tell why.
-    fn parse(bytes: &[u8]) -> Result<Self, CacheError> {
+    fn parse(bytes: &[u8]) -> Result<Self, Error> {
         match serde_json::from_slice::<Self>(bytes) {
             Ok(keys) if keys.kind == KIND => Ok(keys),
             Ok(_) | Err(_) => {
-                let file: Value = serde_json::from_slice(bytes).map_err(CacheError::Syntax)?;
+                let file: Value = serde_json::from_slice(bytes).map_err(|error| incomplete(&error))?;
                 if file.get("kind").and_then(Value::as_str) != Some(KIND) {
-                    return Err(CacheError::Kind);
+                    return Err(fail!(Decoding, "not a file of kind {KIND}"));
                 }
-                serde_json::from_value(file).map_err(CacheError::Shape)
+                serde_json::from_value(file)
+                    .map_err(|error| fail!(Decoding, "not as libcni writes it", details: "{error}"))
             }
         }
     }
 
-    fn attachment(&self) -> Result<Attachment, NameError> {
+    fn attachment(&self) -> Result<Attachment, Error> {
+        let refused =
+            |error: NameError| Error::stated(error.code(), "not as libcni writes it".to_owned(), error.to_string());
         Ok(Attachment {
-            network: NetworkName::parse(&self.network_name)?,
-            container: ContainerId::parse(&self.container_id)?,
-            ifname: IfName::parse(&self.if_name)?,
+            network: NetworkName::parse(&self.network_name).map_err(refused)?,
+            container: ContainerId::parse(&self.container_id).map_err(refused)?,
+            ifname: IfName::parse(&self.if_name).map_err(refused)?,
         })
     }
 
@@ -190,5 +200,70 @@ impl FileKeys {
     fn args(&self) -> String {
         let pairs = self.cni_args.iter().flatten().map(|(key, value)| format!("{key}={value}"));
         pairs.collect::<Vec<_>>().join(";")
+    }
+}
+
+/// The result of ADD, as libcni keeps it, whatever its version.
+struct CachedResult(Value);
+
+impl CachedResult {
+    fn interfaces(&self) -> impl Iterator<Item = &Value> {
+        self.0.get("interfaces").and_then(Value::as_array).into_iter().flatten()
+    }
+
+    /// The namespace of an interface.
+    fn sandbox_of(&self, ifname: &str) -> Option<&str> {
+        let named = self.interfaces().filter(|one| text_of(one, "name") == ifname);
+        named.map(|one| text_of(one, "sandbox")).find(|sandbox| !sandbox.is_empty())
+    }
+
+    /// The link-layer addresses of an interface in the container; an empty one where the result does not tell.
+    fn macs_of(&self, ifname: &str) -> Vec<String> {
+        let own = self.interfaces().filter(|one| text_of(one, "name") == ifname);
+        let of_container = own.filter(|one| !text_of(one, "sandbox").is_empty()).map(|one| text_of(one, "mac"));
+        // tuning of the reference writes them as the configuration spells them.
+        of_container.map(|mac| mac.parse().map_or_else(|_| mac.to_owned(), |mac: Mac| mac.to_string())).collect()
+    }
+
+    /// The interfaces that are in no sandbox.
+    fn host_interfaces(&self) -> Vec<String> {
+        let outside = self.interfaces().filter(|one| text_of(one, "sandbox").is_empty());
+        outside.map(|one| text_of(one, "name").to_owned()).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// The addresses, whatever its version.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let listed = self.0.get("ips").and_then(Value::as_array).into_iter().flatten();
+        let listed = listed.filter_map(|ip| ip.get("address"));
+        let ancient = ["ip4", "ip6"].into_iter().filter_map(|family| self.0.get(family)?.get("ip"));
+        let texts = listed.chain(ancient).filter_map(Value::as_str);
+        texts.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
+    }
+
+    fn version(&self) -> Option<&str> {
+        Some(text_of(&self.0, "cniVersion")).filter(|version| !version.is_empty())
+    }
+}
+
+/// libcni may be writing the file at this moment, or was stopped while it did.
+fn incomplete(error: &serde_json::Error) -> Error {
+    fail!(Decoding, "incomplete, or not JSON", details: "{error}")
+}
+
+fn text_of<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn addresses_of_interfaces_are_spelled_as_those_of_the_kernel() {
+        let one = |mac: &str| json!({"name": "eth0", "sandbox": "/run/netns/a", "mac": mac});
+        let result = CachedResult(json!({"interfaces": [one("C2-11-22-33-44-5A"), one(""), one("0200.0000.0009")]}));
+        assert_eq!(result.macs_of("eth0"), ["c2:11:22:33:44:5a", "", "02:00:00:00:00:09"]);
     }
 }

@@ -7,9 +7,9 @@ use cni_host_local::{HostLocal, full_sets};
 use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
-use super::finding::Finding;
+use super::Finding;
 use super::runtimes::Runtime;
-use super::status;
+use crate::calls::{status, status_request};
 use crate::network_lists::{all_files, lists, named, plugins, read};
 
 const TOPIC: &str = "configurations";
@@ -71,7 +71,7 @@ fn judge_plugin(file: &Path, list: &Value, plugin: &Value, has: &dyn Fn(&str) ->
         Finding::problem(TOPIC, says, "put it into the folder of plugins, or take it out of the configuration")
     });
     let mut findings: Vec<Finding> = absent.collect();
-    if let Some(Err(why)) = status::of(&named(list, plugin)) {
+    if let Some(Err(why)) = status(&named(list, plugin)) {
         let says = format!("{shown}: the plugin {kind} is not ready: {why}");
         findings.push(Finding::problem(TOPIC, says, "what it says must be mended before containers come"));
     }
@@ -87,5 +87,5 @@ fn full_ranges(config: &Value) -> Vec<String> {
     if config.pointer("/ipam/type").is_none_or(|ipam| ipam != HostLocal.kind()) {
         return Vec::new();
     }
-    status::request(config.clone(), &HostLocal).and_then(|request| full_sets(&request)).unwrap_or_default()
+    status_request(config.clone(), &HostLocal).and_then(|request| full_sets(&request)).unwrap_or_default()
 }

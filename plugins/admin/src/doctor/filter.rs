@@ -1,25 +1,21 @@
 //! The packet filter: which backends plugins can use, and whether two flavours of iptables are in use at once.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_files::find_program;
 use cni_linux::iptables::AutoIptables;
 use cni_linux::process;
 use cni_netfilter::NetfilterErrorKind;
 use cni_netfilter::iptables::{Iptables as _, IptablesRule, IptablesTable, Target, is_unreached};
 use serde_json::json;
 
-use super::finding::Finding;
-use super::status;
+use super::Finding;
+use crate::calls::status;
+use crate::programs;
 
 const TOPIC: &str = "packet filter";
-
-/// Where programs of administrators are, beside `PATH`.
-const USUAL: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What is known of the packet filter.
 #[derive(Debug, Default)]
@@ -44,7 +40,7 @@ struct FilterFacts {
 
 /// Looks at the packet filter.
 pub fn look() -> Vec<Finding> {
-    let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
+    let why_not = |plugin: &str, backend: &str| status(&json!({"type": plugin, "backend": backend}))?.err();
     let mut tables = AutoIptables::new();
     judge(&FilterFacts {
         iptables: iptables_version(),
@@ -85,9 +81,7 @@ fn is_jump_unreached(rules: &[IptablesRule]) -> bool {
 }
 
 fn iptables_version() -> Option<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let program = find_program("iptables", OsStr::new(&format!("{path}:{USUAL}")))?;
-    let output = process::run(&program, &["--version"], b"", &[], Duration::from_secs(5)).ok()?;
+    let output = process::run(&programs::find("iptables")?, &["--version"], b"", &[], Duration::from_secs(5)).ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|version| !version.is_empty())
 }
 
@@ -169,7 +163,7 @@ fn judge_nftables(facts: &FilterFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
+    use super::super::Severity;
     use super::*;
 
     #[test]

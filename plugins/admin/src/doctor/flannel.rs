@@ -13,9 +13,9 @@ use cni_linux::host::LinuxHost;
 use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
-use super::finding::Finding;
-use super::{configurations, status};
-use crate::error_line::error_line;
+use super::{Finding, configurations};
+use crate::calls::status_request;
+use crate::output::error_line;
 
 const TOPIC: &str = "flannel";
 
@@ -57,7 +57,7 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
 
 /// Reads the lease, and the addresses of the bridge. What is wrong with a configuration, the plugin itself reports.
 fn observe(config: Value, has_daemon: bool) -> Result<Option<FlannelFacts>, Error> {
-    let Ok(request) = status::request(config, &Flannel) else { return Ok(None) };
+    let Ok(request) = status_request(config, &Flannel) else { return Ok(None) };
     let Ok(config) = Config::load(&request) else { return Ok(None) };
     let lease = SubnetLease::load(&config.subnet_file, &mut LinuxHost::new(&request));
     let composed = lease.as_ref().ok().and_then(|lease| DelegateConfig::new(&config, lease).ok());

@@ -2,21 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use cni_linux::process::{self, ProcessError};
-
-use super::finding::Finding;
-use super::permissions::{has_option, is_writable_by_others};
-use super::runtimes::Runtime;
 use cni_builtin::{OUR_VERSION, PLUGINS};
 
-const TOPIC: &str = "plugin folders";
+use super::Finding;
+use super::permissions::has_option;
+use super::runtimes::Runtime;
+use crate::programs::{about, is_open};
 
-/// How long a plugin may take to say which it is.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TOPIC: &str = "plugin folders";
 
 /// Whose plugin a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,34 +46,9 @@ pub fn look(runtimes: &[Runtime]) -> Vec<Finding> {
 fn found_by(runtime: &Runtime) -> Vec<FoundPlugin> {
     let find = |plugin: &'static str| {
         let folder = runtime.folders.iter().find(|folder| folder.join(plugin).is_file())?;
-        Some(FoundPlugin { plugin, folder: folder.clone(), origin: origin(&folder.join(plugin)) })
+        Some(FoundPlugin { plugin, folder: folder.clone(), origin: named(about(&folder.join(plugin))) })
     };
     PLUGINS.iter().filter_map(|plugin| find(plugin.kind())).collect()
-}
-
-fn origin(file: &Path) -> Origin {
-    named(about(file))
-}
-
-/// What a plugin says about itself, such as `CNI bridge plugin v1.9.1+rs.0.1.0`. Asks it as Nomad does: without a command a
-/// plugin says which it is, and does nothing. A program that others than root could have put there is not run.
-pub fn about(file: &Path) -> String {
-    // A link is run by its own name, which may be that of the plugin alone.
-    match file.canonicalize() {
-        Ok(real) if ![Some(&*real), real.parent(), file.parent()].into_iter().flatten().any(is_open) => {}
-        Ok(_) => return "not run: others than root could change it".to_owned(),
-        Err(error) => return format!("it cannot be run: {error}"),
-    }
-    let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
-    match process::run(file, &[], b"", &environment, PATIENCE) {
-        Ok(output) => first_line(&String::from_utf8_lossy(&output.stderr)),
-        Err(ProcessError::Start { source, .. }) => format!("it cannot be run: {source}"),
-        Err(error) => error.to_string(),
-    }
-}
-
-fn first_line(said: &str) -> String {
-    said.lines().next().filter(|line| !line.is_empty()).unwrap_or("it does not say which plugin it is").to_owned()
 }
 
 fn named(about: String) -> Origin {
@@ -128,11 +98,6 @@ fn listed(others: &[&FoundPlugin]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-/// Whether others than root can change a file or a folder.
-fn is_open(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| is_writable_by_others(metadata.uid(), metadata.mode()))
-}
-
 fn judge_folder(folder: &Path, mounts: &str) -> Option<Finding> {
     let shown = folder.display();
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -154,8 +119,9 @@ fn judge_folder(folder: &Path, mounts: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
+    use super::super::Severity;
     use super::*;
+    use crate::programs::first_line;
 
     fn found(plugin: &'static str, folder: &str, about: &str) -> FoundPlugin {
         FoundPlugin { plugin, folder: PathBuf::from(folder), origin: named(first_line(about)) }

@@ -1,4 +1,4 @@
-//! The kernel: its release, the kinds of links that plugins make, and what it needs to redirect packets.
+//! The kernel: its release, the kinds of links that plugins make, what it needs to redirect packets, and its parameters.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,13 @@ use cni_model::traffic::RedirectPart;
 use cni_plugin::host::Host as _;
 use serde_json::json;
 
-use super::finding::Finding;
-use super::status;
-use crate::error_line::error_line;
+use super::Finding;
+use crate::calls::status_request;
+use crate::inventory::Inventory;
+use crate::output::error_line;
 
 const TOPIC: &str = "kernel";
+const PARAMETERS: &str = "parameters";
 
 /// The oldest release that everything works with.
 const OLDEST: (u32, u32) = (5, 4);
@@ -46,7 +48,7 @@ pub fn look() -> Vec<Finding> {
 
 /// What is missing, as far as plugins need it.
 fn features() -> Result<Vec<Finding>, Error> {
-    let request = status::request(json!({"type": "loopback"}), &cni_loopback::Loopback)?;
+    let request = status_request(json!({"type": "loopback"}), &cni_loopback::Loopback)?;
     let mut host = LinuxHost::new(&request);
     let mut findings = Vec::new();
     for (kind, ..) in KINDS {
@@ -99,9 +101,91 @@ fn judge_kind(kind: &str, is_here: bool) -> Option<Finding> {
     }
 }
 
+/// What is known, where the kernel has the parameter.
+#[derive(Clone, Copy, Debug, Default)]
+struct ParameterFacts {
+    forwarding: Option<u64>,
+    /// Whether what a bridge forwards passes iptables.
+    bridged: Option<u64>,
+    no_ipv6: Option<u64>,
+    tracked: Option<u64>,
+    most_tracked: Option<u64>,
+    most_neighbours: Option<u64>,
+    /// The attachments of the caches.
+    containers: u64,
+    /// Whether there may be more.
+    is_incomplete: bool,
+}
+
+/// Reads the parameters of the namespace that it runs in, which decide whether containers reach anybody.
+pub fn parameters(found: &Inventory) -> Vec<Finding> {
+    judge_parameters(&ParameterFacts {
+        forwarding: number("net/ipv4/ip_forward"),
+        bridged: number("net/bridge/bridge-nf-call-iptables"),
+        no_ipv6: number("net/ipv6/conf/all/disable_ipv6"),
+        tracked: number("net/netfilter/nf_conntrack_count"),
+        most_tracked: number("net/netfilter/nf_conntrack_max"),
+        most_neighbours: number("net/ipv4/neigh/default/gc_thresh3"),
+        containers: found.attached.len() as u64,
+        is_incomplete: !found.unknown.is_empty(),
+    })
+}
+
+fn number(parameter: &str) -> Option<u64> {
+    fs::read_to_string(Path::new("/proc/sys").join(parameter)).ok()?.trim().parse().ok()
+}
+
+fn judge_parameters(facts: &ParameterFacts) -> Vec<Finding> {
+    let ParameterFacts { forwarding, bridged, no_ipv6, containers, is_incomplete, .. } = *facts;
+    let (tracked, most_tracked) = (facts.tracked.unwrap_or_default(), facts.most_tracked.unwrap_or_default());
+    let most_neighbours = facts.most_neighbours.unwrap_or(u64::MAX);
+    let is_nearly = |number: u64, most: u64| number.saturating_mul(10) >= most.saturating_mul(9);
+    let problem = |says: &str, cure: &str| Finding::problem(PARAMETERS, says, cure);
+    let note = |says: &str, cure: &str| Finding::note(PARAMETERS, says, cure);
+    let checks = [
+        // Plugins turn it on with the first container of a network with a gateway.
+        (forwarding == Some(0) && containers > 0).then(|| {
+            problem(
+                "net.ipv4.ip_forward is 0: containers reach nobody outside of the host",
+                "sysctl -w net.ipv4.ip_forward=1, and look in /etc/sysctl.d for who turns it off",
+            )
+        }),
+        (bridged == Some(0)).then(|| {
+            note(
+                "net.bridge.bridge-nf-call-iptables is 0: packets between containers of one bridge do not pass iptables",
+                "sysctl -w net.bridge.bridge-nf-call-iptables=1, if firewall's ingressPolicy shall hold within a bridge",
+            )
+        }),
+        (no_ipv6 == Some(1)).then(|| {
+            note(
+                "net.ipv6.conf.all.disable_ipv6 is 1: networks with IPv6 addresses fail",
+                "sysctl -w net.ipv6.conf.all.disable_ipv6=0, if a network has any",
+            )
+        }),
+        (most_tracked > 0 && is_nearly(tracked, most_tracked)).then(|| {
+            problem(
+                &format!("{tracked} of {most_tracked} connections are tracked: new ones are about to be dropped"),
+                &format!("sysctl -w net.netfilter.nf_conntrack_max={}", most_tracked.saturating_mul(2)),
+            )
+        }),
+        // The host needs a neighbour for each container.
+        is_nearly(containers, most_neighbours).then(|| {
+            problem(
+                &format!("{containers} containers, and at most {most_neighbours} neighbours: the kernel forgets some"),
+                &format!("sysctl -w net.ipv4.neigh.default.gc_thresh3={}", containers.saturating_mul(4)),
+            )
+        }),
+    ];
+    let found: Vec<Finding> = checks.into_iter().flatten().collect();
+    if !found.is_empty() || is_incomplete {
+        return found;
+    }
+    vec![Finding::fine(PARAMETERS, "forwarding, connection tracking and neighbours are as needed")]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
+    use super::super::Severity;
     use super::*;
 
     #[test]
@@ -135,5 +219,62 @@ mod tests {
         let severity = |kind: &str, is_here: bool| judge_kind(kind, is_here).map(|one| one.severity);
         assert_eq!(severity("veth", true), None);
         assert_eq!((severity("veth", false), severity("vrf", false)), (Some(Severity::Problem), Some(Severity::Note)));
+    }
+
+    const GOOD: ParameterFacts = ParameterFacts {
+        forwarding: Some(1),
+        bridged: Some(1),
+        no_ipv6: Some(0),
+        tracked: Some(10),
+        most_tracked: Some(1000),
+        most_neighbours: Some(1024),
+        containers: 10,
+        is_incomplete: false,
+    };
+
+    #[test]
+    fn each_parameter_is_judged_by_itself() {
+        assert_eq!(
+            judge_parameters(&GOOD),
+            [Finding::fine(PARAMETERS, "forwarding, connection tracking and neighbours are as needed")]
+        );
+        for (facts, severity, cure) in [
+            (ParameterFacts { forwarding: Some(0), ..GOOD }, Severity::Problem, "sysctl -w net.ipv4.ip_forward=1"),
+            (
+                ParameterFacts { bridged: Some(0), ..GOOD },
+                Severity::Note,
+                "sysctl -w net.bridge.bridge-nf-call-iptables=1",
+            ),
+            (ParameterFacts { no_ipv6: Some(1), ..GOOD }, Severity::Note, "sysctl -w net.ipv6.conf.all.disable_ipv6=0"),
+            (
+                ParameterFacts { tracked: Some(900), ..GOOD },
+                Severity::Problem,
+                "sysctl -w net.netfilter.nf_conntrack_max=2000",
+            ),
+            (
+                ParameterFacts { containers: 1000, ..GOOD },
+                Severity::Problem,
+                "sysctl -w net.ipv4.neigh.default.gc_thresh3=4000",
+            ),
+        ] {
+            let said = judge_parameters(&facts);
+            let [one] = &said[..] else { panic!("{said:?}") };
+            assert_eq!(one.severity, severity, "{one}");
+            assert!(one.cure.as_ref().is_some_and(|text| text.starts_with(cure)), "{one}");
+        }
+    }
+
+    #[test]
+    fn without_containers_nothing_needs_to_be_forwarded() {
+        assert_eq!(
+            judge_parameters(&ParameterFacts { forwarding: Some(0), containers: 0, ..GOOD })[0].severity,
+            Severity::Fine
+        );
+        assert_eq!(
+            judge_parameters(&ParameterFacts::default())[0].severity,
+            Severity::Fine,
+            "a kernel that says nothing"
+        );
+        assert_eq!(judge_parameters(&ParameterFacts { is_incomplete: true, ..GOOD }), [], "there may be more");
     }
 }

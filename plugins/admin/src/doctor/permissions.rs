@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::finding::Finding;
+use super::Finding;
+use crate::programs::is_writable_by_others;
 
 const TOPIC: &str = "permissions";
 
@@ -69,11 +70,6 @@ fn judge_place(place: &Path, user: u32, mode: u32, mounts: &str) -> Option<Findi
     })
 }
 
-/// Whether owner and mode let others than root change a file.
-pub const fn is_writable_by_others(user: u32, mode: u32) -> bool {
-    user != 0 || mode & 0o022 != 0
-}
-
 /// Whether the file system that a path is on is mounted with an option, by `/proc/self/mountinfo` of proc(5).
 pub fn has_option(path: &Path, option: &str, mounts: &str) -> bool {
     let mount = |line: &str| {
@@ -90,7 +86,7 @@ pub fn has_option(path: &Path, option: &str, mounts: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
+    use super::super::Severity;
     use super::*;
 
     const ROOT: &str = "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";

@@ -3,13 +3,11 @@
 //! Their configurations are not parsed, just searched for the key that names the folders: each runtime has a language of its own, and
 //! a key and its value look the same in all of them.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cni_files::find_program;
-
 use crate::network_lists;
+use crate::programs::find_in;
 
 /// What is known of a runtime.
 #[derive(Clone, Copy, Debug)]
@@ -91,9 +89,7 @@ pub fn found() -> Vec<Runtime> {
 
 impl RuntimeSpec {
     fn is_here(&self) -> bool {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let search = format!("{path}:{USUAL}");
-        self.programs.iter().any(|program| find_program(program, OsStr::new(&search)).is_some())
+        self.programs.iter().any(|program| find_in(program, USUAL).is_some())
             || self.files.iter().any(|file| Path::new(file).exists())
     }
 

@@ -20,10 +20,9 @@ use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders};
-use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::Judge;
-use crate::progress::Progress;
+use crate::output::{Progress, error_line};
 
 /// How long several are locked before each is locked by itself. An ADD waits for ten seconds.
 const PATIENCE_TOGETHER: Duration = Duration::from_secs(3);

@@ -3,40 +3,37 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
+use std::hint::black_box;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_files::{Draft, FileError, Lock, LockError, remove, remove_empty};
+use cni_core::error::Error;
+use cni_core::fail;
+use cni_files::{Draft, FileError, Lock, remove, remove_empty};
 
-use super::mark;
-use super::plan::{InstallChange, Present, UninstallStep};
-use crate::doctor::folders::about;
-use crate::progress::Progress;
+use super::{InstallChange, Present, UninstallStep};
+use crate::output::Progress;
+use crate::programs::about;
 
 /// Below the folder of plugins: the files of others that were replaced, and drafts. Renames and hard links need the same file system.
 pub const OWN_FOLDER: &str = ".cni-plugins-rs";
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The mark of this release. Every release contains one with its version.
+const MARK: &str = concat!("\0cni-plugins-rs, the release ", env!("CARGO_PKG_VERSION"), "\0");
+const END: u8 = b'\0';
+
+/// The longest version that is looked for.
+const LONGEST: usize = 64;
+
 /// How long another `install` in the same folder may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why a folder could not be read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// An operation on a file failed.
-    #[error("{0}: {source}", source = .0.source)]
-    File(#[from] FileError),
-    /// Another `install` or `uninstall` holds the lock.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// A name of a plugin is something that cannot be run.
-    #[error("{} is not a file: move it away", path.display())]
-    NoFile { path: PathBuf },
-}
-
 /// The content of the running program.
-pub fn this_program() -> Result<Vec<u8>, FolderError> {
+pub fn this_program() -> Result<Vec<u8>, Error> {
     let path = Path::new("/proc/self/exe");
     Ok(fs::read(path).map_err(FileError::of("read", path))?)
 }
@@ -55,7 +52,7 @@ impl Folder {
     }
 
     /// What has this name, compared with a program.
-    pub fn present(&self, name: &str, program: &[u8]) -> Result<Present, FolderError> {
+    pub fn present(&self, name: &str, program: &[u8]) -> Result<Present, Error> {
         let path = self.path.join(name);
         let Some(found) = existing(&path, path.symlink_metadata())? else { return Ok(Present::Nothing) };
         let Some(content) = read(&path)? else { return Ok(Present::Other("a link to nothing".to_owned())) };
@@ -63,18 +60,18 @@ impl Folder {
             return Ok(Present::Current);
         }
         // `install` makes no symbolic links.
-        let version = if found.is_symlink() { None } else { mark::version(&content) };
+        let version = if found.is_symlink() { None } else { version(&content) };
         Ok(version.map_or_else(|| Present::Other(about(&path)), Present::Ours))
     }
 
-    fn is_ours(&self, name: &str) -> Result<bool, FolderError> {
+    fn is_ours(&self, name: &str) -> Result<bool, Error> {
         let path = self.path.join(name);
         let is_file = existing(&path, path.symlink_metadata())?.is_some_and(|found| found.is_file());
-        Ok(is_file && read(&path)?.is_some_and(|content| mark::version(&content).is_some()))
+        Ok(is_file && read(&path)?.is_some_and(|content| version(&content).is_some()))
     }
 
     /// The names of all files that are this program, in any release.
-    pub fn ours(&self) -> Result<Vec<String>, FolderError> {
+    pub fn ours(&self) -> Result<Vec<String>, Error> {
         let mut judged: BTreeMap<(u64, u64), bool> = BTreeMap::new();
         let mut ours = Vec::new();
         for name in names(&self.path)? {
@@ -94,12 +91,12 @@ impl Folder {
     }
 
     /// The names of the files of others that were kept.
-    pub fn kept(&self) -> Result<Vec<String>, FolderError> {
+    pub fn kept(&self) -> Result<Vec<String>, Error> {
         names(&self.own)
     }
 
     /// Makes a program the content of every name; the folder is locked.
-    pub fn install(&self, program: &[u8], changes: &[InstallChange]) -> Result<(), FolderError> {
+    pub fn install(&self, program: &[u8], changes: &[InstallChange]) -> Result<(), Error> {
         Draft::remove_dead(&self.own)?;
         let draft = Draft::create(&self.own, program, 0o755)?;
         draft.file().sync_all().map_err(FileError::of("write", &self.path))?;
@@ -116,7 +113,7 @@ impl Folder {
     }
 
     /// Removes files of ours, and puts back those that they have replaced; the folder is locked.
-    pub fn uninstall(&self, removals: &[UninstallStep]) -> Result<(), FolderError> {
+    pub fn uninstall(&self, removals: &[UninstallStep]) -> Result<(), Error> {
         for UninstallStep { name, restores } in removals {
             let path = self.path.join(name);
             if *restores {
@@ -131,13 +128,13 @@ impl Folder {
     /// Decides what to do, and does it, while no other process of this program changes the folder.
     pub fn locked<T>(
         &self,
-        decide: impl Fn() -> Result<T, FolderError>,
-        change: impl Fn(&T) -> Result<(), FolderError>,
-    ) -> Result<T, FolderError> {
+        decide: impl Fn() -> Result<T, Error>,
+        change: impl Fn(&T) -> Result<(), Error>,
+    ) -> Result<T, Error> {
         create(&self.path, 0o755)?;
         create(&self.own, 0o700)?;
         let opened = File::open(&self.own).map_err(FileError::of("open", &self.own))?;
-        let lock = Lock::exclusive(opened, &self.own, PATIENCE)?;
+        let lock = Lock::exclusive(opened, &self.own, PATIENCE).map_err(|error| fail!(TryAgain, "{error}"))?;
         let decided = decide()?;
         change(&decided)?;
         let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
@@ -148,7 +145,7 @@ impl Folder {
     }
 
     /// Gives the program one more name: by a hard link, or by a copy where the file system has no links.
-    fn switch(&self, draft: &Draft, program: &[u8], name: &str) -> Result<(), FolderError> {
+    fn switch(&self, draft: &Draft, program: &[u8], name: &str) -> Result<(), Error> {
         let path = self.path.join(name);
         let next = self.own.join("next");
         remove(&next)?;
@@ -161,13 +158,12 @@ impl Folder {
     }
 
     /// Keeps a file for the way back. It has its own name all the time.
-    fn keep(&self, name: &str) -> Result<(), FolderError> {
+    fn keep(&self, name: &str) -> Result<(), Error> {
         let (path, kept) = (self.path.join(name), self.own.join(name));
         remove(&kept)?;
         fs::hard_link(&path, &kept)
             .or_else(|_| copy(&path, &kept))
-            .map_err(FileError::of("keep", &path))
-            .map_err(FolderError::from)
+            .map_err(|error| FileError::of("keep", &path)(error).into())
     }
 }
 
@@ -180,22 +176,25 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn create(path: &Path, mode: u32) -> Result<(), FolderError> {
+fn create(path: &Path, mode: u32) -> Result<(), Error> {
     let created = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
     Ok(created.map_err(FileError::of("create", path))?)
 }
 
 /// The content of a file, or `None` for a link to nothing.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, FolderError> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match existing(path, path.metadata())? {
         None => Ok(None),
         Some(found) if found.is_file() => Ok(Some(fs::read(path).map_err(FileError::of("read", path))?)),
-        Some(_) => Err(FolderError::NoFile { path: path.to_owned() }),
+        Some(_) => {
+            let path = path.display();
+            Err(fail!(Io, "{path} is not a file: move it away"))
+        }
     }
 }
 
 /// The metadata of a file; `None` if the file does not exist.
-fn existing(path: &Path, asked: io::Result<Metadata>) -> Result<Option<Metadata>, FolderError> {
+fn existing(path: &Path, asked: io::Result<Metadata>) -> Result<Option<Metadata>, Error> {
     match asked {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -204,7 +203,7 @@ fn existing(path: &Path, asked: io::Result<Metadata>) -> Result<Option<Metadata>
 }
 
 /// The names in a folder, sorted; none if there is no folder. Names that are not text are none of ours.
-fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
+fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let failed = || FileError::of("list", folder);
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -216,4 +215,55 @@ fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
         names.collect::<io::Result<Vec<_>>>().map_err(failed())?.into_iter().flatten().collect();
     names.sort();
     Ok(names)
+}
+
+/// The version of this program in a file, in whichever release; `None` if the file is another program. Reading a file is safer than
+/// running it, and works for other processors too.
+fn version(content: &[u8]) -> Option<String> {
+    starts(content).find_map(|after| {
+        let end = after.iter().take(LONGEST).position(|byte| *byte == END)?;
+        let version = std::str::from_utf8(&after[..end]).ok()?;
+        let is_version = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
+        (version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_version))
+            .then(|| version.to_owned())
+    })
+}
+
+/// What follows each occurrence of [`start`].
+fn starts(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let start = start();
+    let mut rest = content;
+    std::iter::from_fn(move || {
+        loop {
+            // Few bytes are the letter that comes second.
+            let at = rest.iter().skip(1).position(|byte| *byte == start[1])?;
+            let candidate = &rest[at..];
+            rest = &rest[at + 1..];
+            if let Some(after) = candidate.strip_prefix(start) {
+                return Some(after);
+            }
+        }
+    })
+}
+
+/// How the mark of every release begins. It is cut from the mark of this one, so that the program contains it as a whole.
+fn start() -> &'static [u8] {
+    let mark = black_box(MARK).as_bytes();
+    &mark[..mark.len() - VERSION.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_complete_mark_counts() {
+        let own = [b"\x7fELF\0cccc", MARK.as_bytes(), b"more"].concat();
+        assert_eq!(version(&own).as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!(version(&[start(), b"\0", start(), b"0.9.1-rc1\0"].concat()).as_deref(), Some("0.9.1-rc1"));
+        let (cut, word) = (b"\0cni-plugins-rs, the release 1.0", [start(), b"one\0"].concat());
+        for other in [&b""[..], b"\0", start(), cut, b"\x7fELF\0cni", &word] {
+            assert_eq!(version(other), None, "{}", other.escape_ascii());
+        }
+    }
 }

@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_core::names::NetworkName;
 use cni_host_local::{Holder, Range};
 
-use super::text::{Metric, Sample};
+use super::{Metric, Sample};
 use crate::pools::Pool;
 
 /// What is counted of a range. A huge range is counted without looking at its addresses.
@@ -69,28 +69,22 @@ impl<'a> Count<'a> {
         let outside =
             self.outside.iter().map(|(network, count)| Sample::count([("network", network.as_str())], *count));
         vec![
-            Metric {
-                samples: of_ranges(|usage| usage.used),
-                ..Metric::new("cni_addresses_used", "Addresses of the range that are leased.")
-            },
-            Metric {
-                samples: of_ranges(RangeUsage::free),
-                ..Metric::new("cni_addresses_free", "Addresses of the range that can be leased.")
-            },
-            Metric {
-                samples: of_ranges(|usage| usage.reserved),
-                ..Metric::new(
-                    "cni_addresses_reserved",
-                    "Addresses of the range that are never leased, such as the gateway's.",
-                )
-            },
-            Metric {
-                samples: outside.collect(),
-                ..Metric::new(
-                    "cni_addresses_outside",
-                    "Leased addresses that are in no range of the network's configurations.",
-                )
-            },
+            Metric::new("cni_addresses_used", "Addresses of the range that are leased.", of_ranges(|usage| usage.used)),
+            Metric::new(
+                "cni_addresses_free",
+                "Addresses of the range that can be leased.",
+                of_ranges(RangeUsage::free),
+            ),
+            Metric::new(
+                "cni_addresses_reserved",
+                "Addresses of the range that are never leased, such as the gateway's.",
+                of_ranges(|usage| usage.reserved),
+            ),
+            Metric::new(
+                "cni_addresses_outside",
+                "Leased addresses that are in no range of the network's configurations.",
+                outside,
+            ),
         ]
     }
 }

@@ -6,11 +6,10 @@ use cni_core::names::NetworkName;
 use cni_linux::output::one_line;
 use cni_plugin::namespace::Life;
 
-use super::text::{Metric, Sample};
+use super::{Metric, Sample};
 use crate::cache::PublishedPort;
-use crate::contested;
+use crate::contested::{self, has_portmap, published};
 use crate::inventory::{Attached, Inventory};
-use crate::port_order::{has_portmap, published};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::result_cache;
 
@@ -39,13 +38,11 @@ fn states(found: &Inventory) -> Metric {
     let sample = |((network, (life, rules)), count): (&(&NetworkName, (&str, &str)), &usize)| {
         Sample::count([("network", network.as_str()), ("life", life), ("rules", rules)], *count)
     };
-    Metric {
-        samples: counted.iter().map(sample).collect(),
-        ..Metric::new(
-            "cni_attachments",
-            "Attachments in the runtime's cache, by whether their namespace lives and whether their rules are whole.",
-        )
-    }
+    Metric::new(
+        "cni_attachments",
+        "Attachments in the runtime's cache, by whether their namespace lives and whether their rules are whole.",
+        counted.iter().map(sample),
+    )
 }
 
 /// By the directory that `--cache-dir` takes.
@@ -57,10 +54,8 @@ fn caches(found: &Inventory) -> Metric {
         *counted.entry(one_line(&directory.to_string_lossy())).or_default() +=
             found.attached.iter().filter(has).count();
     }
-    Metric {
-        samples: counted.iter().map(|(label, count)| Sample::count([("directory", label)], *count)).collect(),
-        ..Metric::new("cni_cache_attachments", "Attachments in each cache that was read.")
-    }
+    let samples = counted.iter().map(|(label, count)| Sample::count([("directory", label)], *count));
+    Metric::new("cni_cache_attachments", "Attachments in each cache that was read.", samples)
 }
 
 const fn life_name(life: &Life) -> &'static str {
@@ -144,10 +139,8 @@ fn protocol_name(port: &PublishedPort) -> &'static str {
 }
 
 fn contested_ports(found: &Inventory) -> Metric {
-    Metric {
-        samples: vec![Sample::count([], contested::count(found))],
-        ..Metric::new("cni_contested_host_ports", "Ports of the host that more than one container asks for.")
-    }
+    let help = "Ports of the host that more than one container asks for.";
+    Metric::new("cni_contested_host_ports", help, [Sample::count([], contested::count(found))])
 }
 
 fn by_network(
@@ -159,7 +152,7 @@ fn by_network(
     let sample = |((network, value), count): (&(&NetworkName, &str), &usize)| {
         Sample::count([("network", network.as_str()), (label, value)], *count)
     };
-    Metric { samples: counted.iter().map(sample).collect(), ..Metric::new(name, help) }
+    Metric::new(name, help, counted.iter().map(sample))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
-use crate::result_cache::CacheFile;
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
@@ -20,13 +20,13 @@ use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
-use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::{Cached, PluginConfig};
-use crate::delegates::resolved;
 use crate::life::{has_interface, has_mac, has_signs};
+use crate::result_cache::CacheFile;
 
 const DELETING: &str = "the runtime is deleting the attachment";
+pub const DELETED: &str = "the runtime has deleted the attachment, or added it again, in the meantime";
 
 /// A plugin of the list that this binary contains, and its call.
 struct Ours {
@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
         let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
-        let cached = resolved(cached)?;
+        let cached = cached.resolved()?;
         let (call, mut ours) = (cached.call()?, Vec::new());
         for (plugin, config) in makers(&cached) {
             ours.push(Ours { plugin, request: config.request(call.clone(), plugin)? });
@@ -232,7 +232,7 @@ impl<'a> Case<'a> {
             return Ok(Some(DELETING.to_owned()));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
-            return Ok(Some(RepairError::Deleted.to_string()));
+            return Ok(Some(DELETED.to_owned()));
         }
         let record = AttachmentRecord::read(at, host.records())?;
         if let Some(record) = &record
@@ -299,7 +299,7 @@ impl RuleDeletions {
     /// # Errors
     /// When a configuration of the cache cannot be a request.
     pub fn new(cached: &Cached, plugins: &[String]) -> Result<Self, Error> {
-        let (mut ours, cached) = (Vec::new(), resolved(cached)?);
+        let (mut ours, cached) = (Vec::new(), cached.resolved()?);
         for config in cached.plugins.iter().rev().filter(|config| plugins.contains(&config.kind)) {
             if let Some(plugin) = cni_builtin::plugin(&config.kind) {
                 ours.push(Ours { plugin, request: cached.request_without_ipam(config, plugin)? });
@@ -332,7 +332,8 @@ fn leads_to(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result
     Ok(host.enter(path).is_ok() && record.namespace.is_entered(host)?)
 }
 
+/// The error where a file of the cache cannot be read.
 pub fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
-    let source = io::Error::new(error.kind(), error.to_string());
-    RepairError::Cache { path: file.path.display().to_string(), source }.into()
+    let path = file.path.display();
+    fail!(Io, "failed to read {path}", details: "{error}")
 }

@@ -6,7 +6,7 @@ use cni_core::error::Error;
 use cni_plugin::missing::MissingPart;
 
 use crate::cache::Cached;
-use crate::error_line::{error_line, one_line};
+use crate::output::{error_line, joined};
 
 /// Something that was missing, and the plugin that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl fmt::Display for RepairOutcome {
             Self::Unknown(others) => write!(f, "unknown: not one of these plugins: {}", others.join(", ")),
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
-            Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
+            Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", joined(reason)),
             Self::Failed(errors, rest) => {
                 let errors: Vec<String> = errors.iter().map(error_line).collect();
                 write!(f, "failed: {}", errors.join("; "))?;
@@ -90,34 +90,25 @@ impl fmt::Display for RepairOutcome {
 
 impl fmt::Display for NamedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.plugin, one_line(&self.missing))
+        write!(f, "{}: {}", self.plugin, joined(&self.missing))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cni_core::error::{Code, Failure};
+    use cni_core::fail;
 
     use super::*;
 
-    #[derive(Debug, thiserror::Error)]
-    #[error("iptables-restore failed\nBad argument\n")]
-    struct Broken;
-
-    impl Failure for Broken {
-        fn code(&self) -> Code {
-            Code::Program
-        }
-    }
-
     #[test]
-    fn an_outcome_is_one_line() {
+    fn an_outcome_is_joined() {
+        let broken = || fail!(Program, "iptables-restore failed\nBad argument\n");
         let named = |plugin: &str| NamedPart { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
         for (outcome, line, failure) in [
             (RepairOutcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
             (
                 RepairOutcome::Failed(
-                    vec![Broken.into(), Error::from(Broken).with_note("n".to_owned())],
+                    vec![broken(), broken().with_note("n".to_owned())],
                     Box::new(RepairOutcome::Repaired(vec![named("a")])),
                 ),
                 "failed: iptables-restore failed / Bad argument; iptables-restore failed / Bad argument / : n; \

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_linux::host::LinuxHost;
 use cni_model::plan::Plan;
@@ -15,8 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
-use super::case::{Case, Missing, RuleDeletions};
-use super::error::RepairError;
+use super::case::{Case, DELETED, Missing, RuleDeletions};
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::result_cache::CacheFile;
@@ -230,7 +230,7 @@ fn finish(
             flows.extend(stale);
         }
         Ok(Some(why)) => {
-            let error = journal.rollback(RepairError::Deleted.into());
+            let error = journal.rollback(fail!(TryAgain, "{DELETED}"));
             let failures = if error.details().is_empty() { Vec::new() } else { vec![error] };
             return undone(case, &plugins, failures, RepairOutcome::Skipped(why), host);
         }

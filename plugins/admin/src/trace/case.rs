@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::listening::Listening;
 use super::packet_path::PacketPath;
+use super::queries::Listening;
 
 /// What was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

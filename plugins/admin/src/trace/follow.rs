@@ -1,24 +1,25 @@
 //! Follows packets: marks them, reads the messages of the kernel, and collects the facts for the judgement.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_kernel::netlink::{NetlinkError, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
+use cni_kernel::nftables::trace::Mark;
 use cni_kernel::nftables::trace::{Keeper, PREFIX, Received, TraceSocket, TraceTable, chains, leftovers};
 
+use super::TraceReport;
 use super::case::{ContainerRoute, ProbeReply, TraceCase, TraceFacts};
 use super::judge::judge;
-use super::legacy::Counters;
 use super::owner::{KnownAttachment, Owners};
 use super::packet_path::{PacketPath, PacketPaths, PathEnd, PathHook};
 use super::probe::{self, Neighbour, ProbePacket};
 use super::queries;
 use super::rendering::Renderer;
-use super::report::TraceReport;
-use super::rules::RuleTexts;
+use super::rules::{LegacyCounters, RuleTexts};
 use super::traced_flow::{FlowKind, TracedFlow};
 use crate::inventory::Inventory;
 
@@ -42,21 +43,21 @@ struct TraceObservation {
 /// Follows packets of a course, for so long.
 ///
 /// # Errors
-/// A sentence that says what could not be done.
+/// What could not be done.
 pub fn follow(
     course: &TracedFlow<'_>,
     found: &Inventory,
     is_probe: bool,
     patience: Duration,
-) -> Result<TraceReport, String> {
-    remove_leftovers().map_err(|error| text(&error))?;
-    let before = Counters::read();
+) -> Result<TraceReport, Error> {
+    remove_leftovers()?;
+    let before = LegacyCounters::read();
     let netns = course.subject.and_then(queries::namespace);
     let seen =
         if is_probe { observe_probe(course, netns.as_ref(), patience)? } else { observe_traffic(course, patience)? };
-    let after = Counters::read();
-    let mut host = Socket::open().map_err(|error| text(&error))?;
-    let names = queries::links(&mut host).map_err(|error| text(&error))?;
+    let after = LegacyCounters::read();
+    let mut host = Socket::open()?;
+    let names = queries::links(&mut host)?;
     let owners = owners(found)?;
     let mut rules = RuleTexts::new(chains::socket().ok());
     let mut shower = Renderer { names: &names, owners: &owners, rules: &mut rules };
@@ -65,7 +66,7 @@ pub fn follow(
     let forth = ways.iter().find(|way| course.is_followed(way) && !course.is_answer(way));
     let back = ways.iter().find(|way| course.is_answer(way));
     let legacy = after.since(&before);
-    let mut facts = facts(course, &mut host, netns.as_ref(), [forth, back], &names).map_err(|error| text(&error))?;
+    let mut facts = facts(course, &mut host, netns.as_ref(), [forth, back], &names)?;
     facts.legacy = legacy.iter().map(|(rule, _)| rule.clone()).collect();
     let case = TraceCase {
         aim: course.aim.clone(),
@@ -118,19 +119,9 @@ fn remove_leftovers() -> Result<(), NetlinkError> {
     Ok(())
 }
 
-/// An error with its causes.
-fn text(error: &dyn Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
-}
-
-fn owners(found: &Inventory) -> Result<Owners, String> {
-    let mut socket = chains::socket().map_err(|error| text(&error))?;
-    let mut chains = chains::list(&mut socket).map_err(|cause| format!("failed to list the chains: {cause}"))?;
+fn owners(found: &Inventory) -> Result<Owners, Error> {
+    let mut socket = chains::socket()?;
+    let mut chains = chains::list(&mut socket).map_err(|cause| fail!(Kernel, "failed to list the chains: {cause}"))?;
     chains.retain(|chain| !chain.table.starts_with(PREFIX));
     let known = found
         .attached
@@ -140,7 +131,7 @@ fn owners(found: &Inventory) -> Result<Owners, String> {
 }
 
 /// Waits for packets of others.
-fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<TraceObservation, String> {
+fn observe_traffic(course: &TracedFlow<'_>, patience: Duration) -> Result<TraceObservation, Error> {
     let mut recorder = Recorder::start(&course.marks())?;
     let (end, mut quiet) = (Instant::now() + patience, None::<Instant>);
     while Instant::now() < quiet.unwrap_or(end).min(end) && recorder.ways.all().len() < ENOUGH {
@@ -164,25 +155,31 @@ fn observe_probe(
     course: &TracedFlow<'_>,
     netns: Option<&Netns>,
     patience: Duration,
-) -> Result<TraceObservation, String> {
+) -> Result<TraceObservation, Error> {
     if let FlowKind::From { to, port, protocol } = &course.kind {
-        let netns = netns.ok_or("the container's network namespace is not to be found: cni-plugins list shows why")?;
+        let netns = netns.ok_or_else(|| {
+            fail!(Kernel, "the container's network namespace is not to be found: cni-plugins list shows why")
+        })?;
         let mut recorder = Recorder::start(&course.marks())?;
         let shot = ProbePacket { to: *to, port: *port, protocol: protocol.unwrap_or_default() };
         let reply = probe::send(netns, shot, patience);
         recorder.drain()?;
         return recorder.end(reply);
     }
-    let neighbour =
-        Neighbour::new(course.family()).map_err(|error| format!("failed to prepare the probe: {}", text(&error)))?;
+    let neighbour = Neighbour::new(course.family()).map_err(|error| {
+        let error = error.in_full();
+        fail!(Kernel, "failed to prepare the probe: {error}")
+    })?;
     let mut recorder = Recorder::start(&TracedFlow::marks_of_probe(&neighbour.link, neighbour.own))?;
     let shot = match &course.kind {
         FlowKind::Published { port, protocol, host_ip, .. } => {
             ProbePacket { to: host_ip.unwrap_or(neighbour.host), port: Some(*port), protocol: *protocol }
         }
-        FlowKind::ToContainer | FlowKind::From { .. } => {
-            ProbePacket { to: course.address.ok_or("the container has no address")?, port: None, protocol: 0 }
-        }
+        FlowKind::ToContainer | FlowKind::From { .. } => ProbePacket {
+            to: course.address.ok_or_else(|| fail!(Kernel, "the container has no address"))?,
+            port: None,
+            protocol: 0,
+        },
     };
     let reply = probe::send(&neighbour.netns, shot, patience);
     recorder.drain()?;
@@ -198,17 +195,17 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(marks: &[cni_kernel::nftables::trace::Mark]) -> Result<Self, String> {
+    fn start(marks: &[Mark]) -> Result<Self, Error> {
         let socket =
-            TraceSocket::open(TICK).map_err(|error| format!("this kernel has no trace of nf_tables: {error}"))?;
-        let table = TraceTable::create(marks).map_err(|error| text(&error))?;
+            TraceSocket::open(TICK).map_err(|error| fail!(Kernel, "this kernel has no trace of nf_tables: {error}"))?;
+        let table = TraceTable::create(marks)?;
         let ways = PacketPaths::new(table.name().to_owned());
         Ok(Self { socket, table, ways, is_incomplete: false })
     }
 
     /// Waits for a message; returns whether there was one.
-    fn receive(&mut self) -> Result<bool, String> {
-        match self.socket.receive().map_err(|error| format!("failed to read the trace: {error}"))? {
+    fn receive(&mut self) -> Result<bool, Error> {
+        match self.socket.receive().map_err(|error| fail!(Kernel, "failed to read the trace: {error}"))? {
             Received::Events(events) => events.into_iter().for_each(|event| self.ways.add(event)),
             Received::Lost => self.is_incomplete = true,
             Received::Nothing => return Ok(false),
@@ -217,17 +214,17 @@ impl Recorder {
     }
 
     /// Reads what has come already.
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), Error> {
         let end = Instant::now() + QUIET * 4;
         while self.receive()? && Instant::now() < end && self.ways.all().len() < ENOUGH {}
         Ok(())
     }
 
-    fn end(self, reply: ProbeReply) -> Result<TraceObservation, String> {
+    fn end(self, reply: ProbeReply) -> Result<TraceObservation, Error> {
         let Self { socket, table, ways, is_incomplete } = self;
         drop(socket);
         let keeper = table.keeper();
-        table.remove().map_err(|error| text(&error))?;
+        table.remove()?;
         Ok(TraceObservation { ways, reply, is_incomplete, keeper, _neighbour: None })
     }
 }

@@ -5,8 +5,8 @@ use cni_core::family::Family;
 use super::case::{
     Aim, ContainerRoute, DroppedBy, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict, Unrouted,
 };
-use super::listening::Listening;
 use super::packet_path::{PacketPath, PathEnd, PathHook};
+use super::queries::Listening;
 
 const REPAIR: &str = "cni-plugins repair";
 

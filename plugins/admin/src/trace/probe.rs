@@ -7,11 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_kernel::echo::echo;
-use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 use cni_model::link::OperState;
 use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
@@ -26,21 +28,6 @@ const TRIES: u32 = 64;
 /// background (net/core/link_watch.c), and seconds later while others change many links.
 const ACTIVATION_LIMIT: Duration = Duration::from_secs(10);
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(5);
-
-/// Why there is no namespace to send the probe from.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    #[error("failed to make a network namespace: {0}")]
-    Namespace(io::Error),
-    #[error(transparent)]
-    Link(#[from] NetlinkError),
-    #[error("no network is free for the probe: every one of {TRIES} is in use")]
-    NoNetwork,
-    #[error("a link is called {0} already")]
-    Name(String),
-    #[error("the probe's link {link} does not pass packets after {} seconds: its state is {state}", ACTIVATION_LIMIT.as_secs())]
-    NotActivated { link: String, state: OperState },
-}
 
 /// A network namespace behind a link of the host.
 #[derive(Debug)]
@@ -59,12 +46,12 @@ impl Neighbour {
     ///
     /// # Errors
     /// When the kernel refuses, or no network is free.
-    pub fn new(family: Family) -> Result<Self, ProbeError> {
-        let netns = Netns::inside_new(Netns::own).and_then(|netns| netns).map_err(ProbeError::Namespace)?;
+    pub fn new(family: Family) -> Result<Self, Error> {
+        let netns = Netns::inside_new(Netns::own).and_then(|netns| netns).map_err(|error| no_namespace(&error))?;
         let mut host = Socket::open()?;
         let [near, far] = free_network(&mut host, family)?;
         let link = format!("cnitrace{}", std::process::id());
-        let name = |text: &str| IfName::parse(text).map_err(|_| ProbeError::Name(text.to_owned()));
+        let name = |text: &str| IfName::parse(text).map_err(|_| name_taken(text));
         let new = NewLink {
             name: name(&link)?,
             mac: Some(mac(1)),
@@ -73,7 +60,7 @@ impl Neighbour {
             kind: LinkKind::Veth { peer: VethPeer { ns: Ns::Container, name: name("probe0")?, mac: mac(2) } },
         };
         host.create_link(&new, Some(netns.as_fd()))?;
-        let index = host.link(&link)?.map(|link| link.index).ok_or_else(|| ProbeError::Name(link.clone()))?;
+        let index = host.link(&link)?.map(|link| link.index).ok_or_else(|| name_taken(&link))?;
         let (host_end, own) = (near.address(), far.address());
         let neighbour = Self { netns, link, host: host_end, own, index };
         host.set_link_up(index)?;
@@ -83,12 +70,12 @@ impl Neighbour {
         Ok(neighbour)
     }
 
-    fn set_up(&self, own: Cidr) -> Result<(), ProbeError> {
-        let mut inside = self.netns.inside(Socket::open).map_err(ProbeError::Namespace)??;
-        let probe = inside.link("probe0")?.ok_or_else(|| ProbeError::Name("probe0".to_owned()))?;
+    fn set_up(&self, own: Cidr) -> Result<(), Error> {
+        let mut inside = self.netns.inside(Socket::open).map_err(|error| no_namespace(&error))??;
+        let probe = inside.link("probe0")?.ok_or_else(|| name_taken("probe0"))?;
         inside.set_link_up(probe.index)?;
         inside.add_address(probe.index, own, Dad::Skip)?;
-        let everywhere = Cidr::new(own.family().unspecified(), 0).ok_or(ProbeError::NoNetwork)?;
+        let everywhere = Cidr::new(own.family().unspecified(), 0).ok_or_else(no_network)?;
         inside.add_route(probe.index, &NewRoute { gw: Some(self.host), ..NewRoute::to(everywhere) })?;
         await_activation(&mut inside, "probe0")
     }
@@ -96,7 +83,7 @@ impl Neighbour {
 
 /// Waits until an end of the link sends packets: earlier, the probe's ARP request or the host's answer is dropped, and the
 /// packet filter sees no probe.
-fn await_activation(socket: &mut Socket, link: &str) -> Result<(), ProbeError> {
+fn await_activation(socket: &mut Socket, link: &str) -> Result<(), Error> {
     let end = Instant::now() + ACTIVATION_LIMIT;
     loop {
         let state = socket.link(link)?.map_or(OperState::NotPresent, |link| link.oper_state);
@@ -104,10 +91,26 @@ fn await_activation(socket: &mut Socket, link: &str) -> Result<(), ProbeError> {
             return Ok(());
         }
         if Instant::now() >= end {
-            return Err(ProbeError::NotActivated { link: link.to_owned(), state });
+            let limit = ACTIVATION_LIMIT.as_secs();
+            return Err(fail!(
+                Kernel,
+                "the probe's link {link} does not pass packets after {limit} seconds: its state is {state}"
+            ));
         }
         thread::sleep(ACTIVATION_PAUSE);
     }
+}
+
+fn no_namespace(error: &io::Error) -> Error {
+    fail!(Kernel, "failed to make a network namespace: {error}")
+}
+
+fn name_taken(link: &str) -> Error {
+    fail!(Conflict, "a link is called {link} already")
+}
+
+fn no_network() -> Error {
+    fail!(Kernel, "no network is free for the probe: every one of {TRIES} is in use")
 }
 
 impl Drop for Neighbour {
@@ -126,11 +129,11 @@ fn mac(end: u8) -> Mac {
 }
 
 /// The addresses of host and probe, in a network that the host does not know.
-fn free_network(host: &mut Socket, family: Family) -> Result<[Cidr; 2], ProbeError> {
+fn free_network(host: &mut Socket, family: Family) -> Result<[Cidr; 2], Error> {
     let mut used: Vec<Cidr> =
         host.addresses(None, Some(family))?.into_iter().map(|address| address.cidr.network()).collect();
     used.extend(host.routes(family, None)?.into_iter().map(|route| route.dst));
-    choose(family, std::process::id(), &used).ok_or(ProbeError::NoNetwork)
+    choose(family, std::process::id(), &used).ok_or_else(no_network)
 }
 
 /// A network of four addresses, of those for measurements (RFC 2544), or a local one of IPv6.

@@ -1,52 +1,69 @@
-//! What one container has, and where it is kept.
+//! What one container has, and where it is kept: for people, and for programs.
 
+use std::io;
+use std::iter::repeat;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use cni_core::names::IfName;
+use cni_files::read_if_present;
 use cni_host_local::Holder;
 use cni_linux::host::LinuxHost;
+use cni_linux::output::one_line;
+use cni_model::plan::Step;
+use cni_netfilter::iptables::{IptablesRule, IptablesRuleset};
+use cni_netfilter::nftables::{ChainContent, NftRuleset};
+use cni_netfilter::{MissingRule, Ruleset};
+use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
+use serde_json::{Value, json};
 
-use super::records;
-use super::rules::OwnRules;
 use crate::cache::Cached;
-use crate::error_line::error_line;
+use crate::calls::neutral_request;
+use crate::doctor::Finding;
 use crate::inventory::{Attached, Inventory};
-use crate::life::neutral_request;
 use crate::list::{port, said, said_of_left};
+use crate::output::{error_line, paths};
 use crate::repair::{self, RepairOutcome};
+use crate::result_cache::{self, entries};
+
+/// More than a record about one container.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How wide the names of lines are.
+const WIDTH: usize = 12;
 
 /// A container.
 #[derive(Debug)]
 pub struct About {
-    pub container: String,
-    pub attachments: Vec<AboutAttachment>,
+    container: String,
+    attachments: Vec<AboutAttachment>,
     /// The records of the plugins that name it.
-    pub records: Vec<PathBuf>,
+    records: Vec<PathBuf>,
     /// The directories of the caches that were read.
-    pub caches: Vec<PathBuf>,
+    caches: Vec<PathBuf>,
 }
 
 /// One of its attachments.
 #[derive(Debug)]
-pub struct AboutAttachment {
-    pub network: String,
-    pub ifname: String,
-    pub state: String,
-    pub netns: Option<String>,
+struct AboutAttachment {
+    network: String,
+    ifname: String,
+    state: String,
+    netns: Option<String>,
     /// Whether its namespace lives.
-    pub life: String,
-    pub macs: Vec<String>,
-    pub host_interfaces: Vec<String>,
-    pub addresses: Vec<IpAddr>,
-    pub ports: Vec<String>,
-    pub plugins: Vec<String>,
+    life: String,
+    macs: Vec<String>,
+    host_interfaces: Vec<String>,
+    addresses: Vec<IpAddr>,
+    ports: Vec<String>,
+    plugins: Vec<String>,
     /// What the plugins make of rules, or why that is not known.
-    pub rules: Result<OwnRules, String>,
+    rules: Result<OwnRules, String>,
     /// The file of the runtime's cache, if there is one.
-    pub cache: Option<PathBuf>,
-    pub leases: Vec<PathBuf>,
+    cache: Option<PathBuf>,
+    leases: Vec<PathBuf>,
 }
 
 impl About {
@@ -67,7 +84,7 @@ impl About {
         });
         let host = neutral_request().and_then(|request| LinuxHost::new(&request).records_directory());
         let folder = host.map_err(|error| error_line(&error))?;
-        let records = records::of_container(container, &folder)
+        let records = records_of(container, &folder)
             .map_err(|error| format!("failed to list the records in {}: {error}", folder.display()))?;
         let (attachments, caches) = (attached.chain(left).collect(), found.caches.clone());
         Ok(Self { container: container.to_owned(), attachments, records, caches })
@@ -125,5 +142,198 @@ fn rules(one: &Attached) -> Result<OwnRules, String> {
         Err(RepairOutcome::Complete) => Ok(OwnRules::default()),
         Err(RepairOutcome::Gone(reason) | RepairOutcome::Skipped(reason)) => Err(reason),
         Err(other) => Err(other.to_string()),
+    }
+}
+
+/// The chains and rules of the packet filter that plugins make for one attachment alone, as text, in the order in which they are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OwnRules {
+    chains: Vec<String>,
+    /// Rules in chains that it shares, then those in its own.
+    rules: Vec<String>,
+}
+
+impl OwnRules {
+    /// What some plans make.
+    fn of<'a>(parts: impl IntoIterator<Item = &'a MissingPart>) -> Self {
+        let mut own = Self::default();
+        for (_, step) in parts.into_iter().flat_map(|part| part.plan.steps()) {
+            if let Step::EnsureRules { ruleset, .. } = step {
+                match ruleset {
+                    Ruleset::Iptables(ruleset) => own.add_iptables(ruleset),
+                    Ruleset::Nftables(ruleset) => own.add_nftables(ruleset),
+                }
+            }
+        }
+        own
+    }
+
+    fn add_iptables(&mut self, ruleset: &IptablesRuleset) {
+        let IptablesRuleset { family, table, chains, rules, .. } = ruleset;
+        self.chains.extend(chains.iter().map(|chain| format!("{} -t {table} {}", family.iptables(), chain.name)));
+        let all = rules.iter().chain(chains.iter().flat_map(|chain| &chain.rules));
+        let text = |rule: &IptablesRule| {
+            MissingRule::Iptables { family: *family, table: *table, rule: rule.clone() }.to_string()
+        };
+        self.rules.extend(all.map(text));
+    }
+
+    fn add_nftables(&mut self, ruleset: &NftRuleset) {
+        for wanted in &ruleset.chains {
+            if let ChainContent::Own(rules) = &wanted.content {
+                self.chains.push(format!("nft {}", wanted.chain.id));
+                self.rules.extend(rules.iter().map(|rule| MissingRule::Nftables(rule.clone()).to_string()));
+            }
+        }
+        let shared = ruleset.owned.iter().flat_map(|owned| &owned.rules);
+        self.rules.extend(shared.map(|rule| MissingRule::Nftables(rule.clone()).to_string()));
+        let elements = ruleset.elements.iter().filter(|elements| !elements.addresses.is_empty());
+        self.rules.extend(elements.map(|elements| MissingRule::Elements(elements.clone()).to_string()));
+    }
+}
+
+/// Reads the records; each kind has a folder. Records that are deleted meanwhile are left out.
+///
+/// # Errors
+/// When a folder cannot be listed.
+fn records_of(container: &str, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for kind in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
+        for file in entries(&kind)? {
+            match read_if_present(MOST_BYTES, &file) {
+                Ok(content) if content.as_deref().is_some_and(|content| names(content, container)) => found.push(file),
+                Ok(_) => {}
+                Err(error) => log::debug!("no record of a container: {error}: {}", error.source),
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a text has an ID as a whole word.
+fn names(content: &[u8], container: &str) -> bool {
+    let text = String::from_utf8_lossy(content);
+    text.split(|c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c)).any(|word| word == container)
+}
+
+/// Text in lines that begin with a name, then the findings, and the caches, if there are several.
+pub fn plain_text(about: &About, findings: &[Finding]) -> String {
+    let mut text = lines("container", from_ref(&about.container));
+    for one in &about.attachments {
+        text.push('\n');
+        text += &of_attachment(one);
+    }
+    if !about.records.is_empty() {
+        text += "\n";
+        text += &lines("records", &paths(&about.records));
+    }
+    text.push('\n');
+    text + &findings.iter().map(ToString::to_string).collect::<String>() + &result_cache::line(&about.caches)
+}
+
+fn of_attachment(one: &AboutAttachment) -> String {
+    let AboutAttachment { network, ifname, state, netns, life, macs, host_interfaces, addresses, .. } = one;
+    let namespace = netns.as_ref().map_or_else(|| life.clone(), |path| format!("{path} ({life})"));
+    let macs: String = macs.iter().filter(|mac| !mac.is_empty()).map(|mac| format!(", MAC {mac}")).collect();
+    let (chains, rules) = match &one.rules {
+        Ok(own) => (own.chains.clone(), own.rules.clone()),
+        Err(reason) => (Vec::new(), vec![format!("unknown: {reason}")]),
+    };
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let cache: Vec<PathBuf> = one.cache.iter().cloned().collect();
+    [
+        lines("network", &[format!("{network}: {state}")]),
+        lines("namespace", &[namespace]),
+        lines("interface", &[format!("{ifname}{macs}")]),
+        lines("on the host", host_interfaces),
+        lines("addresses", &addresses),
+        lines("host ports", &one.ports),
+        lines("plugins", &[one.plugins.join(", ")]),
+        lines("chains", &chains),
+        lines("rules", &rules),
+        lines("cache", &paths(&cache)),
+        lines("leases", &paths(&one.leases)),
+    ]
+    .concat()
+}
+
+/// Returns a line for each value, the first one with the name; nothing if there are no values.
+fn lines(name: &str, values: &[String]) -> String {
+    let names = [name].into_iter().chain(repeat(""));
+    names.zip(values).map(|(name, value)| format!("{name:WIDTH$} {}\n", one_line(value))).collect()
+}
+
+/// One document.
+pub fn json_text(about: &About, findings: &[Finding]) -> String {
+    let document = json!({
+        "container": about.container,
+        "attachments": about.attachments.iter().map(json_of).collect::<Vec<_>>(),
+        "records": paths(&about.records),
+        "caches": paths(&about.caches),
+        "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+fn json_of(one: &AboutAttachment) -> Value {
+    let own = one.rules.as_ref().ok();
+    json!({
+        "network": one.network,
+        "ifname": one.ifname,
+        "state": one.state,
+        "netns": one.netns,
+        "namespace": one.life,
+        "macs": one.macs,
+        "hostInterfaces": one.host_interfaces,
+        "addresses": one.addresses,
+        "ports": one.ports,
+        "plugins": one.plugins,
+        "chains": own.map(|own| &own.chains),
+        "rules": own.map(|own| &own.rules),
+        "cache": one.cache.as_ref().map(|path| path.display().to_string()),
+        "leases": paths(&one.leases),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use cni_core::cidr::Cidr;
+    use cni_interface::masquerade::rulesets;
+    use cni_model::plan::Plan;
+    use cni_netfilter::Backend;
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_names_a_container_is_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(records_of("c1", &folder.path().join("none")).expect("no failure"), Vec::<PathBuf>::new());
+        for (kind, name, text) in [
+            ("attachments", "a", "net c1 eth0 bridge\nboot:1 /run/netns/x\n"),
+            ("attachments", "b", "net c1-2 eth0 bridge\n"),
+            ("tuning", "c", r#"{"container":"c1"}"#),
+            ("ports", "d", "reference net c11 eth0\n"),
+        ] {
+            fs::create_dir_all(folder.path().join(kind)).expect("a folder");
+            fs::write(folder.path().join(kind).join(name), text).expect("a record");
+        }
+        fs::write(folder.path().join("draft"), "net c1 eth0").expect("a file");
+        let found = records_of("c1", folder.path()).expect("no failure");
+        assert_eq!(found, ["attachments/a", "tuning/c"].map(|name| folder.path().join(name)));
+    }
+
+    #[test]
+    fn rules_of_nf_tables_are_shown_and_what_all_share_is_not() {
+        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let address: Cidr = "10.1.2.5/24".parse().expect("an address");
+        let (mut plan, rules) = (Plan::default(), rulesets(Backend::Nftables, &at, &[address]));
+        rules.into_iter().for_each(|rules| plan.owned(Step::ensure_rules(rules)));
+        let OwnRules { chains, rules } = OwnRules::of(&[MissingPart { missing: String::new(), plan }]);
+        let [rule] = &rules[..] else { panic!("{rules:?}") };
+        assert!(rule.starts_with("nft inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 "), "{rule}");
+        assert!(chains.is_empty(), "{chains:?}");
     }
 }

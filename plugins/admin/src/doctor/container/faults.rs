@@ -9,14 +9,12 @@ use cni_linux::host::LinuxHost;
 use cni_plugin::namespace::Life;
 use cni_plugin::run::Plugin;
 
-use super::super::finding::Finding;
-use super::super::{lo, ports};
+use super::super::{Finding, contested_port, loopback_down};
 use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
 use crate::contested;
-use crate::delegates::resolved;
-use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Leftover};
+use crate::output::error_line;
 use crate::repair::{NamedPart, RepairOutcome};
 
 const TOPIC: &str = "container";
@@ -25,10 +23,10 @@ const TOPIC: &str = "container";
 pub fn findings(container: &str, found: &Inventory) -> Vec<Finding> {
     let is_own = |at: &Attachment| at.container.as_str() == container;
     let own = || found.attached.iter().filter(|one| is_own(&one.cached.at));
-    let attached = own().flat_map(of_attached).chain(lo::findings(own()));
+    let attached = own().flat_map(of_attached).chain(loopback_down(own()));
     let left = found.left.iter().filter(|left| is_own(&left.cached.at)).map(of_left);
-    let waiting =
-        contested::find(found).into_iter().filter(|port| port.waits(container)).map(|port| ports::finding(&port));
+    let contested = contested::find(found).into_iter();
+    let waiting = contested.filter(|port| port.waits(container)).map(|port| contested_port(&port));
     let findings: Vec<Finding> = attached.chain(left).chain(waiting).collect();
     if findings.is_empty() { vec![Finding::fine(TOPIC, "nothing is wrong with it")] } else { findings }
 }
@@ -55,7 +53,7 @@ fn of_living(one: &Attached, place: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let parts = of_outcome(&one.outcome, one, place, &mut findings);
     // The rules of flannel are those of the plugin that it has called; where that is not known, the outcome is a failure.
-    let makers = resolved(&one.cached).unwrap_or(Cow::Borrowed(&one.cached));
+    let makers = one.cached.resolved().unwrap_or(Cow::Borrowed(&one.cached));
     let has_lost_rules = |maker: &PluginConfig| parts.iter().any(|part| part.plugin == maker.kind);
     let plugins = one.cached.plugins.iter().zip(&makers.plugins);
     let checked = plugins.filter(|(_, maker)| !has_lost_rules(maker));

@@ -183,15 +183,7 @@ impl Cached {
     /// # Errors
     /// As [`Call::with_config`].
     pub fn request(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
-        config.request(self.call()?, plugin)
-    }
-
-    /// The request that a plugin would get for CHECK, with the folders in which it looks for the IPAM plugin.
-    ///
-    /// # Errors
-    /// As [`Call::with_config`], also for a version without CHECK.
-    pub fn check(&self, config: &PluginConfig, plugin: &dyn Plugin, folders: &str) -> Result<Request, Error> {
-        self.request_of("CHECK", config, plugin, folders)
+        self.request_of("ADD", config, plugin, NO_FOLDER)
     }
 
     /// Returns a request that asks about the network, without the container's namespace.
@@ -202,7 +194,11 @@ impl Cached {
         self.request_of("DEL", config, plugin, NO_FOLDER)
     }
 
-    fn request_of(
+    /// The request that a plugin would get for a command, with the folders in which it looks for other plugins.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`], also for a version without the command.
+    pub fn request_of(
         &self,
         command: &str,
         config: &PluginConfig,

@@ -34,7 +34,6 @@ mod flannel;
 mod folders;
 mod kernel;
 mod permissions;
-mod runtimes;
 
 /// The options of `doctor`.
 #[derive(Args, Debug)]
@@ -62,7 +61,7 @@ pub fn run(options: &DoctorOptions) -> Result<ExitCode, String> {
         let scope = Scope { network: options.network.clone(), cache_dir: options.cache_dir.clone() };
         return container::run(name, &scope, options.json);
     }
-    let runtimes = runtimes::found();
+    let runtimes = folders::runtimes();
     let found = Inventory::observe(&Scope::default(), Depth::Lives);
     let findings: Vec<Finding> = [
         permissions::look(),

@@ -12,7 +12,6 @@ mod dry_run;
 mod gc;
 mod install;
 mod inventory;
-mod last_repair;
 mod life;
 mod list;
 mod metrics;

@@ -6,16 +6,16 @@
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use clap::{Args, ValueHint};
 use cni_core::error::Error;
-use cni_files::{Draft, FileError};
+use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_linux::output::one_line;
 
 use crate::command_line::Scope;
 use crate::inventory::{Depth, Inventory, NOT_LOOKED_FOR};
-use crate::last_repair::LastRepair;
 use crate::life::require_host;
 use crate::output::{print, report, status};
 
@@ -36,7 +36,7 @@ pub struct MetricsOptions {
 pub fn run(options: &MetricsOptions) -> Result<ExitCode, String> {
     require_host()?;
     let found = Inventory::observe(&options.scope, Depth::Rules);
-    let (metrics, problems) = collect(&found, LastRepair::read());
+    let (metrics, problems) = collect(&found, LastRepair::read(&PrivateDirectory::new(RUN_DIRECTORY)));
     report("cni-plugins metrics", &problems);
     let text = document(&metrics);
     let done = match &options.output {
@@ -74,6 +74,48 @@ fn collect(found: &Inventory, last: Result<Option<LastRepair>, FileError>) -> (V
         [Sample::count([], problems.iter().filter(|problem| *problem != NOT_LOOKED_FOR).count())],
     ));
     (metrics, problems)
+}
+
+/// When `repair` ran last over all networks. It leaves a small file beside the records of this boot, so that a host that has just started
+/// has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRepair {
+    /// When it ended, as time since 1970, in whole seconds.
+    ended: Duration,
+    /// How many attachments could not be repaired.
+    failures: usize,
+}
+
+impl LastRepair {
+    const FILE: &str = "repaired";
+
+    /// A run that ends now.
+    pub fn now(failures: usize) -> Self {
+        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { ended: Duration::from_secs(ended.as_secs()), failures }
+    }
+
+    /// Records the run, in place of earlier ones.
+    ///
+    /// # Errors
+    /// Then the record is as it was.
+    pub fn write(self, directory: &PrivateDirectory) -> Result<(), FileError> {
+        let Self { ended, failures } = self;
+        directory.ensure()?;
+        Draft::remove_dead(directory.path())?;
+        directory.replace_file(directory, Self::FILE, format!("{} {failures}\n", ended.as_secs()).as_bytes())
+    }
+
+    /// Reads what the last run has left. Treats a torn file as missing.
+    fn read(directory: &PrivateDirectory) -> Result<Option<Self>, FileError> {
+        let content = directory.read_file(Self::FILE)?;
+        Ok(content.and_then(|content| Self::parse(&String::from_utf8_lossy(&content))))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (seconds, failures) = text.strip_suffix('\n')?.split_once(' ')?;
+        Some(Self { ended: Duration::from_secs(seconds.parse().ok()?), failures: failures.parse().ok()? })
+    }
 }
 
 /// A metric, with a sample for each set of labels. All of them are gauges. A name ends with its unit, if it has one.
@@ -208,5 +250,25 @@ mod tests {
         }
         let error = replace(&folder.path().join("none/x"), "x").expect_err("no folder");
         assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_last_run_replaces_the_one_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = PrivateDirectory::new(folder.path().join("own"));
+        assert_eq!(LastRepair::read(&directory).expect("no failure"), None);
+        for failures in [0, 17] {
+            let run = LastRepair { ended: Duration::from_secs(1_700_000_000), failures };
+            run.write(&directory).expect("written");
+            assert_eq!(LastRepair::read(&directory).expect("no failure"), Some(run));
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("list").count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_torn_file_is_missing() {
+        for torn in ["", "\n", "1700000000", "1700000000 0", "x 0\n", "1700000000 -1\n", "17 0 0\n"] {
+            assert_eq!(LastRepair::parse(torn), None, "{torn:?}");
+        }
     }
 }

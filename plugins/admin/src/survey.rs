@@ -103,22 +103,13 @@ impl Living {
         }
     }
 
-    /// Whether a namespace has a link-layer address, and no attachment that is known to live has it there.
-    fn has_unexplained_mac(&self, mac: &String, spaces: &[Space]) -> bool {
-        has_others(spaces, |space| space.macs.contains(mac), self.macs.get(mac))
-    }
-
-    /// The same for an address.
-    fn has_unexplained_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
-        has_others(spaces, |space| space.addresses.contains(address), self.addresses.get(address))
-    }
-
     /// Judges an attachment without a record by all that was seen on the machine.
     pub fn judge(&self, signs: &Signs, survey: &Survey) -> Life {
         if signs.is_empty() {
             return Life::Unknown("nothing is known by which its interface could be found".to_owned());
         }
-        if signs.macs.iter().any(|mac| self.has_unexplained_mac(mac, &survey.spaces)) {
+        if signs.macs.iter().any(|mac| has_others(&survey.spaces, |space| space.macs.contains(mac), self.macs.get(mac)))
+        {
             return Life::Alive;
         }
         if let Some(gaps) = survey.gaps.text() {
@@ -129,14 +120,17 @@ impl Living {
 
     /// Judges an attachment by its addresses alone.
     pub fn judge_by_addresses(&self, addresses: &[IpAddr], survey: &Survey) -> Life {
-        match addresses.iter().find(|address| self.has_unexplained_address(address, &survey.spaces)) {
+        let is_unexplained = |address: &&IpAddr| {
+            has_others(&survey.spaces, |space| space.addresses.contains(*address), self.addresses.get(*address))
+        };
+        match addresses.iter().find(is_unexplained) {
             Some(address) => Life::Unknown(format!("a network namespace has {address}, and may be its own")),
             None => Life::Dead,
         }
     }
 }
 
-/// Whether a namespace that is not in `known` has a sign. A known namespace that was not seen may be any one without an identity.
+/// Whether a namespace has a sign that no attachment which is known to live has there: one that is not in `known`. A known namespace that was not seen may be any one without an identity.
 fn has_others(spaces: &[Space], has_sign: impl Fn(&Space) -> bool, known: Option<&BTreeSet<String>>) -> bool {
     let mut known = known.cloned().unwrap_or_default();
     let mut is_known = |space: &&Space| space.identity.as_ref().is_some_and(|identity| known.remove(identity));

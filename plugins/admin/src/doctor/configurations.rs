@@ -8,7 +8,7 @@ use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
 use super::Finding;
-use super::runtimes::Runtime;
+use super::folders::Runtime;
 use crate::calls::{status, status_request};
 use crate::network_lists::{all_files, lists, named, plugins, read};
 

@@ -20,7 +20,7 @@ use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
-use super::outcome::{NamedPart, RepairOutcome, with_failures};
+use super::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::{Cached, PluginConfig};
 use crate::life::{has_interface, has_mac, has_signs};
 use crate::result_cache::CacheFile;
@@ -74,8 +74,8 @@ pub struct Case<'a> {
     cached: Cow<'a, Cached>,
     file: &'a CacheFile,
     netns: &'a str,
-    first: Ours,
-    rest: Vec<Ours>,
+    /// At least one.
+    ours: Vec<Ours>,
 }
 
 impl<'a> Case<'a> {
@@ -90,9 +90,10 @@ impl<'a> Case<'a> {
         for (plugin, config) in makers(&cached) {
             ours.push(Ours { plugin, request: config.request(call.clone(), plugin)? });
         }
-        let mut rest = ours.into_iter();
-        let first = rest.next().ok_or_else(|| RepairOutcome::of_known(&cached))?;
-        Ok(Self { cached, file, netns, first, rest: rest.collect() })
+        if ours.is_empty() {
+            return Err(RepairOutcome::of_known(&cached));
+        }
+        Ok(Self { cached, file, netns, ours })
     }
 
     pub fn cached(&self) -> &Cached {
@@ -100,8 +101,8 @@ impl<'a> Case<'a> {
     }
 
     /// A host uses a request for delegation only, and nothing is delegated here.
-    pub const fn request(&self) -> &Request {
-        &self.first.request
+    pub fn request(&self) -> &Request {
+        &self.ours[0].request
     }
 
     /// Enters the container's namespace.
@@ -192,7 +193,7 @@ impl<'a> Case<'a> {
     /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.
     pub fn look(&self, host: &mut dyn Host) -> Missing {
         let mut missing = Missing::default();
-        for Ours { plugin, request } in std::iter::once(&self.first).chain(&self.rest) {
+        for Ours { plugin, request } in &self.ours {
             match plugin.find_missing(request, host) {
                 Ok(found) => missing.parts.extend(found.into_iter().map(|part| (plugin.kind(), part))),
                 Err(error) => missing.failures.push(error),
@@ -211,8 +212,8 @@ impl<'a> Case<'a> {
         is_next: &dyn Fn(&Attachment) -> bool,
         host: &mut dyn Host,
     ) -> Result<Vec<MissingRecords>, Error> {
-        let ours = std::iter::once(&self.first).chain(&self.rest);
-        let all = ours.map(|Ours { plugin, request }| plugin.find_missing_records(request, is_next, host));
+        let find = |Ours { plugin, request }: &Ours| plugin.find_missing_records(request, is_next, host);
+        let all = self.ours.iter().map(find);
         let mut all = all.collect::<Result<Vec<_>, _>>()?;
         all.retain(|one| !one.plan.steps().is_empty());
         Ok(all)

@@ -4,7 +4,6 @@ use std::io;
 use std::iter::repeat;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::slice::from_ref;
 
 use cni_core::names::IfName;
 use cni_files::read_if_present;
@@ -36,87 +35,73 @@ const WIDTH: usize = 12;
 
 /// A container.
 #[derive(Debug)]
-pub struct About {
-    container: String,
-    attachments: Vec<AboutAttachment>,
+pub struct About<'a> {
+    container: &'a str,
+    attachments: Vec<AboutAttachment<'a>>,
     /// The records of the plugins that name it.
     records: Vec<PathBuf>,
     /// The directories of the caches that were read.
-    caches: Vec<PathBuf>,
+    caches: &'a [PathBuf],
 }
 
 /// One of its attachments.
 #[derive(Debug)]
-struct AboutAttachment {
-    network: String,
-    ifname: String,
+struct AboutAttachment<'a> {
+    cached: &'a Cached,
     state: String,
-    netns: Option<String>,
     /// Whether its namespace lives.
-    life: String,
-    macs: Vec<String>,
-    host_interfaces: Vec<String>,
+    life: &'static str,
     addresses: Vec<IpAddr>,
-    ports: Vec<String>,
-    plugins: Vec<String>,
     /// What the plugins make of rules, or why that is not known.
     rules: Result<OwnRules, String>,
     /// The file of the runtime's cache, if there is one.
-    cache: Option<PathBuf>,
-    leases: Vec<PathBuf>,
+    cache: Option<String>,
+    leases: Vec<String>,
 }
 
-impl About {
+impl<'a> About<'a> {
     /// Collects what there is of a container.
     ///
     /// # Errors
     /// In words, when the records cannot be listed.
-    pub fn observe(container: &str, found: &Inventory) -> Result<Self, String> {
+    pub fn observe(container: &'a str, found: &'a Inventory) -> Result<Self, String> {
         let is_own = |cached: &Cached| cached.at.container.as_str() == container;
-        let attached = found.attached.iter().filter(|one| is_own(&one.cached)).map(|one| {
-            let rules = rules(one);
-            let about = AboutAttachment::of(&one.cached, &one.life, said(&one.outcome), found);
-            AboutAttachment { rules, cache: Some(one.file.path.clone()), ..about }
+        let attached = found.attached.iter().filter(|one| is_own(&one.cached)).map(|one| AboutAttachment {
+            cached: &one.cached,
+            state: said(&one.outcome),
+            life: life_name(&one.life),
+            addresses: one.cached.addresses.clone(),
+            rules: rules(one),
+            cache: Some(one.file.path.display().to_string()),
+            leases: leases(&one.cached, found),
         });
-        let left = found.left.iter().filter(|left| is_own(&left.cached)).map(|left| {
-            let about = AboutAttachment::of(&left.cached, &left.life, said_of_left(left), found);
-            AboutAttachment { addresses: left.addresses(), ..about }
+        let left = found.left.iter().filter(|left| is_own(&left.cached)).map(|left| AboutAttachment {
+            cached: &left.cached,
+            state: said_of_left(left),
+            life: life_name(&left.life),
+            addresses: left.addresses(),
+            rules: Err("the cache does not have it".to_owned()),
+            cache: None,
+            leases: leases(&left.cached, found),
         });
         let host = neutral_request().and_then(|request| LinuxHost::new(&request).records_directory());
         let folder = host.map_err(|error| error_line(&error))?;
         let records = records_of(container, &folder)
             .map_err(|error| format!("failed to list the records in {}: {error}", folder.display()))?;
-        let (attachments, caches) = (attached.chain(left).collect(), found.caches.clone());
-        Ok(Self { container: container.to_owned(), attachments, records, caches })
+        Ok(Self { container, attachments: attached.chain(left).collect(), records, caches: &found.caches })
     }
 }
 
-impl AboutAttachment {
-    fn of(cached: &Cached, life: &Life, state: String, found: &Inventory) -> Self {
-        Self {
-            network: cached.at.network.to_string(),
-            ifname: cached.at.ifname.to_string(),
-            state,
-            netns: cached.netns.clone(),
-            life: match life {
-                Life::Alive => "alive".to_owned(),
-                Life::Dead => "ended".to_owned(),
-                Life::Unknown(_) => "unclear".to_owned(),
-            },
-            macs: cached.macs.clone(),
-            host_interfaces: cached.host_interfaces.clone(),
-            addresses: cached.addresses.clone(),
-            ports: cached.ports.iter().map(port).collect(),
-            plugins: cached.plugins.iter().map(|config| config.kind.clone()).collect(),
-            rules: Err("the cache does not have it".to_owned()),
-            cache: None,
-            leases: leases(cached, found),
-        }
+const fn life_name(life: &Life) -> &'static str {
+    match life {
+        Life::Alive => "alive",
+        Life::Dead => "ended",
+        Life::Unknown(_) => "unclear",
     }
 }
 
 /// The files of its leases. Very old ones do not name the interface.
-fn leases(cached: &Cached, found: &Inventory) -> Vec<PathBuf> {
+fn leases(cached: &Cached, found: &Inventory) -> Vec<String> {
     let is_own = |holder: &&Holder| {
         let ifname = holder.ifname.as_deref().and_then(|name| IfName::parse(name).ok());
         holder.container == cached.at.container.as_str() && ifname.is_none_or(|name| name == cached.at.ifname)
@@ -127,7 +112,7 @@ fn leases(cached: &Cached, found: &Inventory) -> Vec<PathBuf> {
     });
     let mut files: Vec<PathBuf> = files.collect();
     files.sort();
-    files
+    paths(&files)
 }
 
 fn rules(one: &Attached) -> Result<OwnRules, String> {
@@ -218,8 +203,8 @@ fn names(content: &[u8], container: &str) -> bool {
 }
 
 /// Text in lines that begin with a name, then the findings, and the caches, if there are several.
-pub fn plain_text(about: &About, findings: &[Finding]) -> String {
-    let mut text = lines("container", from_ref(&about.container));
+pub fn plain_text(about: &About<'_>, findings: &[Finding]) -> String {
+    let mut text = lines("container", &[about.container.to_owned()]);
     for one in &about.attachments {
         text.push('\n');
         text += &of_attachment(one);
@@ -229,33 +214,39 @@ pub fn plain_text(about: &About, findings: &[Finding]) -> String {
         text += &lines("records", &paths(&about.records));
     }
     text.push('\n');
-    text + &findings.iter().map(ToString::to_string).collect::<String>() + &result_cache::line(&about.caches)
+    text + &findings.iter().map(ToString::to_string).collect::<String>() + &result_cache::line(about.caches)
 }
 
-fn of_attachment(one: &AboutAttachment) -> String {
-    let AboutAttachment { network, ifname, state, netns, life, macs, host_interfaces, addresses, .. } = one;
-    let namespace = netns.as_ref().map_or_else(|| life.clone(), |path| format!("{path} ({life})"));
-    let macs: String = macs.iter().filter(|mac| !mac.is_empty()).map(|mac| format!(", MAC {mac}")).collect();
-    let (chains, rules) = match &one.rules {
-        Ok(own) => (own.chains.clone(), own.rules.clone()),
-        Err(reason) => (Vec::new(), vec![format!("unknown: {reason}")]),
+fn of_attachment(one: &AboutAttachment<'_>) -> String {
+    let AboutAttachment { cached, state, life, addresses, rules, cache, leases } = one;
+    let namespace = cached.netns.as_ref().map_or_else(|| (*life).to_owned(), |path| format!("{path} ({life})"));
+    let macs: String = cached.macs.iter().filter(|mac| !mac.is_empty()).map(|mac| format!(", MAC {mac}")).collect();
+    let (chains, rules) = match rules {
+        Ok(own) => (&own.chains[..], &own.rules),
+        Err(reason) => (&[][..], &vec![format!("unknown: {reason}")]),
     };
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let cache: Vec<PathBuf> = one.cache.iter().cloned().collect();
     [
-        lines("network", &[format!("{network}: {state}")]),
+        lines("network", &[format!("{}: {state}", cached.at.network)]),
         lines("namespace", &[namespace]),
-        lines("interface", &[format!("{ifname}{macs}")]),
-        lines("on the host", host_interfaces),
-        lines("addresses", &addresses),
-        lines("host ports", &one.ports),
-        lines("plugins", &[one.plugins.join(", ")]),
-        lines("chains", &chains),
-        lines("rules", &rules),
-        lines("cache", &paths(&cache)),
-        lines("leases", &paths(&one.leases)),
+        lines("interface", &[format!("{}{macs}", cached.at.ifname)]),
+        lines("on the host", &cached.host_interfaces),
+        lines("addresses", &addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        lines("host ports", &ports(cached)),
+        lines("plugins", &[plugins(cached).join(", ")]),
+        lines("chains", chains),
+        lines("rules", rules),
+        lines("cache", cache.as_slice()),
+        lines("leases", leases),
     ]
     .concat()
+}
+
+fn ports(cached: &Cached) -> Vec<String> {
+    cached.ports.iter().map(port).collect()
+}
+
+fn plugins(cached: &Cached) -> Vec<&str> {
+    cached.plugins.iter().map(|config| config.kind.as_str()).collect()
 }
 
 /// Returns a line for each value, the first one with the name; nothing if there are no values.
@@ -265,34 +256,35 @@ fn lines(name: &str, values: &[String]) -> String {
 }
 
 /// One document.
-pub fn json_text(about: &About, findings: &[Finding]) -> String {
+pub fn json_text(about: &About<'_>, findings: &[Finding]) -> String {
     let document = json!({
         "container": about.container,
         "attachments": about.attachments.iter().map(json_of).collect::<Vec<_>>(),
         "records": paths(&about.records),
-        "caches": paths(&about.caches),
+        "caches": paths(about.caches),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
     });
     format!("{document:#}\n")
 }
 
-fn json_of(one: &AboutAttachment) -> Value {
-    let own = one.rules.as_ref().ok();
+fn json_of(one: &AboutAttachment<'_>) -> Value {
+    let AboutAttachment { cached, state, life, addresses, rules, cache, leases } = one;
+    let own = rules.as_ref().ok();
     json!({
-        "network": one.network,
-        "ifname": one.ifname,
-        "state": one.state,
-        "netns": one.netns,
-        "namespace": one.life,
-        "macs": one.macs,
-        "hostInterfaces": one.host_interfaces,
-        "addresses": one.addresses,
-        "ports": one.ports,
-        "plugins": one.plugins,
+        "network": cached.at.network.as_str(),
+        "ifname": cached.at.ifname.as_str(),
+        "state": state,
+        "netns": cached.netns,
+        "namespace": life,
+        "macs": cached.macs,
+        "hostInterfaces": cached.host_interfaces,
+        "addresses": addresses,
+        "ports": ports(cached),
+        "plugins": plugins(cached),
         "chains": own.map(|own| &own.chains),
         "rules": own.map(|own| &own.rules),
-        "cache": one.cache.as_ref().map(|path| path.display().to_string()),
-        "leases": paths(&one.leases),
+        "cache": cache,
+        "leases": leases,
     })
 }
 

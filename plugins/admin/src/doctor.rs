@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::calls::neutral_request;
 use crate::command_line::Scope;
 use crate::contested::{self, ContestedPort};
-use crate::inventory::{Attached, Depth, Inventory};
+use crate::inventory::{Attached, Inventory};
 use crate::output::{print, status};
 use crate::result_cache;
 
@@ -62,7 +62,7 @@ pub fn run(options: &DoctorOptions) -> Result<ExitCode, String> {
         return container::run(name, &scope, options.json);
     }
     let runtimes = folders::runtimes();
-    let found = Inventory::observe(&Scope::default(), Depth::Lives);
+    let found = Inventory::observe(&Scope::default());
     let findings: Vec<Finding> = [
         permissions::look(),
         kernel::look(),

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders};
 use crate::command_line::Scope;
-use crate::inventory::{Attached, Depth, Inventory, Leftover, Source};
+use crate::inventory::{Attached, Inventory, Leftover, Source};
 use crate::life::{Judge, require_host, require_outside};
 use crate::output::{Progress, error_line, paths, print, report, status};
 use crate::result_cache;
@@ -53,7 +53,7 @@ pub struct GcOptions {
 /// Finds what is left over, and removes it when told to.
 pub fn run(options: &GcOptions) -> Result<ExitCode, String> {
     require_host()?;
-    let mut found = Inventory::observe(&options.scope, Depth::Lives);
+    let mut found = Inventory::observe(&options.scope);
     require_outside(found.attached.iter().map(|one| &one.cached))?;
     let (problems, caches) = (std::mem::take(&mut found.unknown), std::mem::take(&mut found.caches));
     let nothing = if problems.is_empty() { "nothing is left over\n" } else { "nothing is known to be left over\n" };

@@ -50,15 +50,6 @@ const MAY_STAY: &str = "its rules are removed, but the configuration of its netw
 pub const NOT_LOOKED_FOR: &str =
     "containers that are in no cache are not looked for, since a cache or a file of it cannot be read";
 
-/// How closely the living are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// Whether they live.
-    Lives,
-    /// What is missing of their rules as well.
-    Rules,
-}
-
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct Inventory {
@@ -122,7 +113,7 @@ pub enum Source {
 
 impl Inventory {
     /// Looks at the host, and changes nothing. What cannot be read is in `unknown`, and the rest is read all the same.
-    pub fn observe(scope: &Scope, depth: Depth) -> Self {
+    pub fn observe(scope: &Scope) -> Self {
         let Caches { directories, read: caches, files, unknown, seen } = Caches::observe(scope.cache_dir.as_deref());
         let (mut lacks_caches, mut reader) = (!unknown.is_empty(), CacheReader::default());
         let mut found = Self { caches, directories, unknown, ..Self::default() };
@@ -164,10 +155,13 @@ impl Inventory {
             found.unknown.push(error_line(&error));
             found.has_not_looked = true;
         }
-        if depth == Depth::Rules {
-            let tools = repair::Tools::default();
-            found.attached.iter_mut().for_each(|one| one.examine(&tools));
-        }
+        found
+    }
+
+    /// Looks at the host as [`Inventory::observe`], and for missing rules of those that live.
+    pub fn observe_rules(scope: &Scope) -> Self {
+        let (mut found, tools) = (Self::observe(scope), repair::Tools::default());
+        found.attached.iter_mut().for_each(|one| one.examine(&tools));
         found
     }
 
@@ -374,18 +368,16 @@ impl Attached {
 impl Leftover {
     /// The addresses that are leased to it.
     pub fn addresses(&self) -> Vec<IpAddr> {
-        match &self.source {
-            Source::Leases { addresses, .. } => addresses.iter().copied().collect(),
-            Source::Record | Source::Owner(_) => Vec::new(),
+        if let Source::Leases { addresses, .. } = &self.source {
+            addresses.iter().copied().collect()
+        } else {
+            Vec::new()
         }
     }
 
     /// When the youngest lease was written, as time since 1970.
     pub const fn written(&self) -> Option<Duration> {
-        match &self.source {
-            Source::Leases { written, .. } => Some(*written),
-            Source::Record | Source::Owner(_) => None,
-        }
+        if let Source::Leases { written, .. } = &self.source { Some(*written) } else { None }
     }
 
     /// Whether it lives by now, as far as records tell.

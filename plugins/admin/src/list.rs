@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::cache::{Cached, PublishedPort};
 use crate::command_line::Scope;
 use crate::contested::{self, ContestedPort};
-use crate::inventory::{Attached, Depth, Inventory, Leftover, Source};
+use crate::inventory::{Attached, Inventory, Leftover, Source};
 use crate::life::require_host;
 use crate::output::{paths, print, report, status};
 use crate::repair::{NamedPart, RepairOutcome};
@@ -40,7 +40,7 @@ pub struct ListOptions {
 /// Prints what there is.
 pub fn run(options: &ListOptions) -> Result<ExitCode, String> {
     require_host()?;
-    let found = Inventory::observe(&options.scope, Depth::Rules);
+    let found = Inventory::observe_rules(&options.scope);
     let printed = print(&if options.json { json_text(&found) } else { text(&found, options) });
     report("cni-plugins", &found.unknown);
     Ok(status(printed, !found.unknown.is_empty(), !found.is_clean()))

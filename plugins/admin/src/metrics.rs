@@ -15,7 +15,7 @@ use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_linux::output::one_line;
 
 use crate::command_line::Scope;
-use crate::inventory::{Depth, Inventory, NOT_LOOKED_FOR};
+use crate::inventory::{Inventory, NOT_LOOKED_FOR};
 use crate::life::require_host;
 use crate::output::{print, report, status};
 
@@ -35,7 +35,7 @@ pub struct MetricsOptions {
 /// Counts what there is, and prints or writes it.
 pub fn run(options: &MetricsOptions) -> Result<ExitCode, String> {
     require_host()?;
-    let found = Inventory::observe(&options.scope, Depth::Rules);
+    let found = Inventory::observe_rules(&options.scope);
     let (metrics, problems) = collect(&found, LastRepair::read(&PrivateDirectory::new(RUN_DIRECTORY)));
     report("cni-plugins metrics", &problems);
     let text = document(&metrics);

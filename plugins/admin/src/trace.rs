@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::command_line::Scope;
-use crate::inventory::{Depth, Inventory};
+use crate::inventory::Inventory;
 use crate::life::require_host;
 use crate::output::{print, report, status};
 
@@ -66,7 +66,7 @@ pub fn run(options: &TraceOptions) -> Result<ExitCode, String> {
         }
     };
     require_host()?;
-    let found = Inventory::observe(&options.scope, Depth::Lives);
+    let found = Inventory::observe(&options.scope);
     report("cni-plugins trace", &found.unknown);
     let course = TracedFlow::find(&target, &found)?;
     let patience = Duration::from_secs(options.seconds.unwrap_or(if options.probe { PROBE_SECONDS } else { SECONDS }));

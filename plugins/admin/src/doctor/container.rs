@@ -20,7 +20,7 @@ use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
 use crate::command_line::Scope;
 use crate::contested;
-use crate::inventory::{Attached, Depth, Inventory, Leftover};
+use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::require_host;
 use crate::output::{error_line, print, report, status};
 use crate::repair::{NamedPart, RepairOutcome, Tools};
@@ -35,7 +35,7 @@ const TOPIC: &str = "container";
 /// Looks at the attachments of a container, and prints what was found.
 pub fn run(name: &str, scope: &Scope, is_json: bool) -> Result<ExitCode, String> {
     require_host()?;
-    let mut found = Inventory::observe(scope, Depth::Lives);
+    let mut found = Inventory::observe(scope);
     report("cni-plugins doctor", &found.unknown);
     let container = find(name, &known(&found), is_same_file)?.to_owned();
     let tools = Tools::default();

@@ -17,21 +17,13 @@ use crate::programs::{about, find_in, is_open};
 
 const TOPIC: &str = "plugin folders";
 
-/// Whose plugin a file is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Origin {
-    /// Of this release.
-    Ours,
-    /// Of another release of ours, or of others: this is what it says.
-    Other(String),
-}
-
 /// A plugin of ours by its name, where a runtime finds it, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FoundPlugin {
     plugin: &'static str,
     folder: PathBuf,
-    origin: Origin,
+    /// What it says, if it is not of this release.
+    other: Option<String>,
 }
 
 /// Looks where each runtime does.
@@ -50,16 +42,15 @@ pub fn look(runtimes: &[Runtime]) -> Vec<Finding> {
 fn found_by(runtime: &Runtime) -> Vec<FoundPlugin> {
     let find = |plugin: &'static str| {
         let folder = runtime.folders.iter().find(|folder| folder.join(plugin).is_file())?;
-        Some(FoundPlugin { plugin, folder: folder.clone(), origin: named(about(&folder.join(plugin))) })
+        Some(FoundPlugin { plugin, folder: folder.clone(), other: other(about(&folder.join(plugin))) })
     };
     PLUGINS.iter().filter_map(|plugin| find(plugin.kind())).collect()
 }
 
-fn named(about: String) -> Origin {
-    match about.split_once("+rs.") {
-        Some((_, version)) if version == OUR_VERSION => Origin::Ours,
-        Some(_) | None => Origin::Other(about),
-    }
+/// What a plugin of another release of ours, or of others, says; `None` for one of this release.
+fn other(about: String) -> Option<String> {
+    let is_ours = about.split_once("+rs.").is_some_and(|(_, version)| version == OUR_VERSION);
+    (!is_ours).then_some(about)
 }
 
 fn judge(runtime: &Runtime, found: &[FoundPlugin]) -> Finding {
@@ -67,7 +58,7 @@ fn judge(runtime: &Runtime, found: &[FoundPlugin]) -> Finding {
     let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     let reported = named_in.as_ref().map_or_else(String::new, |file| format!(", as {} says", file.display()));
     let at = format!("{name}: in {}{reported}", searched.join(", "));
-    let others: Vec<&FoundPlugin> = found.iter().filter(|one| one.origin != Origin::Ours).collect();
+    let others: Vec<&FoundPlugin> = found.iter().filter(|one| one.other.is_some()).collect();
     match (found.len(), others.is_empty()) {
         (0, _) => {
             Finding::problem(TOPIC, format!("{at} there are no plugins"), "put them into the first of these folders")
@@ -89,11 +80,8 @@ fn judge(runtime: &Runtime, found: &[FoundPlugin]) -> Finding {
 /// Each folder, with what its plugins say and their names.
 fn listed(others: &[&FoundPlugin]) -> String {
     let mut groups: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for FoundPlugin { plugin, folder, origin } in others {
-        let about = match origin {
-            Origin::Ours => String::new(),
-            Origin::Other(about) => about.replace(&format!(" {plugin} "), " "),
-        };
+    for FoundPlugin { plugin, folder, other } in others {
+        let about = other.as_deref().unwrap_or_default().replace(&format!(" {plugin} "), " ");
         groups.entry((folder.display().to_string(), about)).or_default().push(plugin);
     }
     let text = |((folder, about), plugins): (&(String, String), &Vec<&str>)| {
@@ -264,7 +252,7 @@ mod tests {
     use crate::programs::first_line;
 
     fn found(plugin: &'static str, folder: &str, about: &str) -> FoundPlugin {
-        FoundPlugin { plugin, folder: PathBuf::from(folder), origin: named(first_line(about)) }
+        FoundPlugin { plugin, folder: PathBuf::from(folder), other: other(first_line(about)) }
     }
 
     fn runtime() -> Runtime {
@@ -291,10 +279,8 @@ mod tests {
     #[test]
     fn another_release_of_ours_is_another() {
         assert_eq!(first_line(""), "it does not say which plugin it is");
-        assert_eq!(
-            named("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned()),
-            Origin::Other("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned())
-        );
+        assert!(other("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned()).is_some());
+        assert_eq!(other(format!("CNI bridge plugin v1.9.1+rs.{OUR_VERSION}")), None);
     }
 
     fn read_folders(text: &str, key: &str) -> Option<Vec<String>> {

@@ -9,20 +9,11 @@ use cni_host_local::{Holder, Range};
 use super::{Metric, Sample};
 use crate::pools::Pool;
 
-/// What is counted of a range. A huge range is counted without looking at its addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RangeUsage {
-    family: Family,
-    /// How many addresses may be handed out.
-    capacity: u128,
-    reserved: u128,
-    used: u128,
-}
-
-/// The ranges of the networks by name and text, and how many leased addresses of each network are in no range.
+/// The ranges of the networks by name and text with how many of their addresses are leased, and how many leased addresses of each network
+/// are in no range. A huge range is counted without looking at its addresses.
 #[derive(Debug, Default)]
 struct Count<'a> {
-    ranges: BTreeMap<(&'a NetworkName, String), RangeUsage>,
+    ranges: BTreeMap<(&'a NetworkName, String), (Range, u128)>,
     outside: BTreeMap<&'a NetworkName, usize>,
 }
 
@@ -47,7 +38,7 @@ impl<'a> Count<'a> {
             let text = range.to_string();
             if seen.insert(text.clone()) {
                 let used = holders.iter().filter(|holder| range.hands_out(holder.address)).count() as u128;
-                self.ranges.entry((network, text)).or_insert_with(|| RangeUsage::of(range)).used += used;
+                self.ranges.entry((network, text)).or_insert((*range, 0)).1 += used;
             }
         }
         let is_outside = |holder: &&Holder| !ranges.iter().any(|range| range.contains(holder.address));
@@ -55,30 +46,30 @@ impl<'a> Count<'a> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let of_ranges = |value: fn(&RangeUsage) -> u128| -> Vec<Sample> {
-            let sample = |((network, range), usage): (&(&NetworkName, String), &RangeUsage)| Sample {
+        let of_ranges = |value: fn(&Range, u128) -> u128| -> Vec<Sample> {
+            let sample = |((network, text), (range, used)): (&(&NetworkName, String), &(Range, u128))| Sample {
                 labels: vec![
                     ("network", network.to_string()),
-                    ("range", range.clone()),
-                    ("family", usage.family_name().to_owned()),
+                    ("range", text.clone()),
+                    ("family", family_name(range.family()).to_owned()),
                 ],
-                value: value(usage),
+                value: value(range, *used),
             };
             self.ranges.iter().map(sample).collect()
         };
         let outside =
             self.outside.iter().map(|(network, count)| Sample::count([("network", network.as_str())], *count));
         vec![
-            Metric::new("cni_addresses_used", "Addresses of the range that are leased.", of_ranges(|usage| usage.used)),
+            Metric::new("cni_addresses_used", "Addresses of the range that are leased.", of_ranges(|_, used| used)),
             Metric::new(
                 "cni_addresses_free",
                 "Addresses of the range that can be leased.",
-                of_ranges(RangeUsage::free),
+                of_ranges(|range, used| range.capacity().saturating_sub(used)),
             ),
             Metric::new(
                 "cni_addresses_reserved",
                 "Addresses of the range that are never leased, such as the gateway's.",
-                of_ranges(|usage| usage.reserved),
+                of_ranges(|range, _| range.reserved()),
             ),
             Metric::new(
                 "cni_addresses_outside",
@@ -89,20 +80,10 @@ impl<'a> Count<'a> {
     }
 }
 
-impl RangeUsage {
-    fn of(range: &Range) -> Self {
-        Self { family: range.family(), capacity: range.capacity(), reserved: range.reserved(), used: 0 }
-    }
-
-    const fn free(&self) -> u128 {
-        self.capacity.saturating_sub(self.used)
-    }
-
-    const fn family_name(&self) -> &'static str {
-        match self.family {
-            Family::V4 => "ipv4",
-            Family::V6 => "ipv6",
-        }
+const fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
     }
 }
 

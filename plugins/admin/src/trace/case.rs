@@ -67,19 +67,6 @@ pub enum ContainerRoute {
     Local,
 }
 
-/// Why the host did not route a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unrouted {
-    /// This kernel parameter is 0.
-    NotForwarding(&'static str),
-    /// rp_filter expects the source behind another link.
-    ReversePath { input: String, expected: Option<String> },
-    /// There is no route to the address.
-    NoRoute(IpAddr),
-    /// The kernel has another reason.
-    Other(String),
-}
-
 /// The container that has a port for which another one waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortHolder {
@@ -96,7 +83,8 @@ pub struct TraceFacts {
     pub address: Option<IpAddr>,
     /// The container that has the port, when it is not the subject.
     pub holder: Option<PortHolder>,
-    pub unrouted: Option<Unrouted>,
+    /// Why the host did not route the packet, or the answer.
+    pub unrouted: Option<TraceVerdict>,
     pub listening: Option<Listening>,
     /// The container's route to the other end.
     pub route: Option<ContainerRoute>,

@@ -14,7 +14,7 @@ use cni_kernel::nftables::trace::{Keeper, PREFIX, Received, TraceSocket, TraceTa
 use super::TraceReport;
 use super::case::{ContainerRoute, ProbeReply, TraceCase, TraceFacts};
 use super::judge::judge;
-use super::owner::{KnownAttachment, Owners};
+use super::owner::Owners;
 use super::packet_path::{PacketPath, PacketPaths, PathEnd, PathHook};
 use super::probe::{self, Neighbour, ProbePacket};
 use super::queries;
@@ -119,15 +119,11 @@ fn remove_leftovers() -> Result<(), NetlinkError> {
     Ok(())
 }
 
-fn owners(found: &Inventory) -> Result<Owners, Error> {
+fn owners(found: &Inventory) -> Result<Owners<'_>, Error> {
     let mut socket = chains::socket()?;
     let mut chains = chains::list(&mut socket).map_err(|cause| fail!(Kernel, "failed to list the chains: {cause}"))?;
     chains.retain(|chain| !chain.table.starts_with(PREFIX));
-    let known = found
-        .attached
-        .iter()
-        .map(|one| KnownAttachment { at: one.cached.at.clone(), addresses: one.cached.addresses.clone() });
-    Ok(Owners { chains, known: known.collect() })
+    Ok(Owners { chains, known: found.attached.iter().map(|one| &one.cached).collect() })
 }
 
 /// Waits for packets of others.

@@ -3,7 +3,7 @@
 use cni_core::family::Family;
 
 use super::case::{
-    Aim, ContainerRoute, DroppedBy, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict, Unrouted,
+    Aim, ContainerRoute, DroppedBy, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict,
 };
 use super::packet_path::{PacketPath, PathEnd, PathHook};
 use super::queries::Listening;
@@ -184,32 +184,14 @@ fn taken(case: &TraceCase<'_>, PortHolder { container: holder, is_dead }: &PortH
 
 /// The host did not know where to send it.
 fn unrouted(whose: &str, case: &TraceCase<'_>) -> TraceVerdict {
-    match &case.facts.unrouted {
-        Some(Unrouted::NotForwarding(parameter)) => TraceVerdict::lost(
-            format!("{whose}dropped since {parameter} is 0: the host forwards nothing"),
-            format!("sysctl -w {parameter}=1, and look in /etc/sysctl.d for who turns it off"),
-        ),
-        Some(Unrouted::ReversePath { input, expected }) => {
-            let expected =
-                expected.as_ref().map_or_else(|| "has no route".to_owned(), |link| format!("has a route by {link}"));
-            TraceVerdict::lost(
-                format!("{whose}dropped by rp_filter: it came by {input}, and to its source the host {expected}"),
-                format!("correct the host's route, or sysctl -w net.ipv4.conf.{input}.rp_filter=2"),
-            )
-        }
-        Some(Unrouted::NoRoute(address)) => TraceVerdict::lost(
-            format!("{whose}dropped since the host has no route to {address}"),
-            format!("ip route get {address} shows it; add the route"),
-        ),
-        Some(Unrouted::Other(why)) => TraceVerdict::lost(
-            format!("{whose}dropped by the kernel's routing: {why}"),
-            "ip route and ip rule show the routes",
-        ),
-        None => TraceVerdict::lost(
-            format!("{whose}lost after prerouting, though the host has a route"),
+    let lost = || {
+        TraceVerdict::lost(
+            "lost after prerouting, though the host has a route",
             "nstat -az shows which counter of errors grows",
-        ),
-    }
+        )
+    };
+    let verdict = case.facts.unrouted.clone().unwrap_or_else(lost);
+    TraceVerdict { why: format!("{whose}{}", verdict.why), ..verdict }
 }
 
 /// It was dropped where no rule of nf_tables is to be seen.

@@ -2,20 +2,12 @@
 //!
 //! Nothing is asked of the programs: names of tables and chains tell, and comments, as in `repair`.
 
-use std::net::IpAddr;
-
 use cni_core::names::Attachment;
 use cni_kernel::nftables::trace::chains::ChainInfo;
 use cni_kernel::nftables::trace::event::TraceVerdict;
 
 use super::packet_path::Place;
-
-/// An attachment, by which its rules are known.
-#[derive(Clone, Debug)]
-pub struct KnownAttachment {
-    pub at: Attachment,
-    pub addresses: Vec<IpAddr>,
-}
+use crate::cache::Cached;
 
 /// Who has made a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,13 +82,14 @@ const fn plugin(plugin: &'static str) -> RuleOwner {
 }
 
 /// What is needed to find the owners.
-#[derive(Clone, Debug, Default)]
-pub struct Owners {
+#[derive(Debug, Default)]
+pub struct Owners<'a> {
     pub chains: Vec<ChainInfo>,
-    pub known: Vec<KnownAttachment>,
+    /// The attachments, by which their rules are known.
+    pub known: Vec<&'a Cached>,
 }
 
-impl Owners {
+impl Owners<'_> {
     /// Whose a rule is; `None` for one that an administrator, or a program without names of its own, has made.
     pub fn of_rule(&self, place: &Place, verdict: &TraceVerdict, text: &str) -> Option<RuleOwner> {
         let target = match verdict {
@@ -136,7 +129,7 @@ impl Owners {
             let own = [at.dnat_chain(), at.interface_dnat_chain(), at.masquerade_chain(), at.snat_chain()];
             own.iter().any(|own| chains.contains(&own.as_str()))
         };
-        let is_named = |known: &&KnownAttachment| {
+        let is_named = |known: &&&Cached| {
             let has_address = known.addresses.iter().any(|address| has_word(text, &address.to_string()));
             has_chain(&known.at) || has_word(text, known.at.container.as_str()) || has_address
         };
@@ -184,13 +177,15 @@ mod tests {
         }
     }
 
-    fn owners() -> Owners {
-        let known = vec![KnownAttachment { at: web(), addresses: vec!["10.0.0.2".parse().expect("an address")] }];
-        Owners { chains: vec![chain("FORWARD"), chain("DOCKER-USER")], known }
+    fn owners() -> Owners<'static> {
+        Owners { chains: vec![chain("FORWARD"), chain("DOCKER-USER")], known: Vec::new() }
     }
 
     fn text(place: &Place, verdict: &TraceVerdict, rule: &str) -> Option<String> {
-        owners().of_rule(place, verdict, rule).map(|owner| owner.text())
+        let mut web = Cached::of_record(web(), []);
+        web.addresses = vec!["10.0.0.2".parse().expect("an address")];
+        let owners = Owners { known: vec![&web], ..owners() };
+        owners.of_rule(place, verdict, rule).map(|owner| owner.text())
     }
 
     #[test]
@@ -218,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_of_the_program_that_has_chains_beside_it() {
-        let of = |owners: &Owners, table: &str| owners.of_policy(&place(table, "FORWARD")).map(|owner| owner.name());
+        let of =
+            |owners: &Owners<'_>, table: &str| owners.of_policy(&place(table, "FORWARD")).map(|owner| owner.name());
         assert_eq!(of(&owners(), "filter").as_deref(), Some("Docker"));
         assert_eq!(of(&owners(), "nat"), None);
         assert_eq!(of(&Owners::default(), "filter"), None);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use cni_core::family::Family;
 use cni_kernel::netlink::{NetlinkError, RouteAnswer, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
 
-use super::case::{ContainerRoute, Subject, Unrouted};
+use super::case::{ContainerRoute, Subject, TraceVerdict};
 use super::packet::UDP;
 use crate::inventory::Attached;
 use crate::repair::{self, RepairOutcome};
@@ -45,18 +46,18 @@ pub fn unrouted(
     host: &mut Socket,
     question: RouteQuestion,
     names: &HashMap<u32, String>,
-) -> Result<Option<Unrouted>, NetlinkError> {
+) -> Result<Option<TraceVerdict>, NetlinkError> {
     let RouteQuestion { to, from, input } = question;
     let number = match host.route_of(question)? {
         RouteAnswer::Refused(number) => number,
         // The kernel finds a route for a packet of IPv6 that it does not forward.
         RouteAnswer::By { .. } if input.is_some() && Family::of(to) == Family::V6 => {
-            return Ok(not_forwarding(Family::V6).map(Unrouted::NotForwarding));
+            return Ok(not_forwarding(Family::V6));
         }
         RouteAnswer::By { .. } | RouteAnswer::Local => return Ok(None),
     };
-    if let Some(parameter) = not_forwarding(Family::of(to)) {
-        return Ok(Some(Unrouted::NotForwarding(parameter)));
+    if let Some(reason) = not_forwarding(Family::of(to)) {
+        return Ok(Some(reason));
     }
     if let (libc::EXDEV | libc::EINVAL, Some(from), Some(index)) = (number, from, input)
         && let Some(reason) = wrong_source(host, from, index, names)?
@@ -64,9 +65,16 @@ pub fn unrouted(
         return Ok(Some(reason));
     }
     Ok(Some(match number {
-        libc::ENETUNREACH | libc::EHOSTUNREACH => Unrouted::NoRoute(to),
-        other => Unrouted::Other(std::io::Error::from_raw_os_error(other).to_string()),
+        libc::ENETUNREACH | libc::EHOSTUNREACH => TraceVerdict::lost(
+            format!("dropped since the host has no route to {to}"),
+            format!("ip route get {to} shows it; add the route"),
+        ),
+        other => refused_by_routing(&io::Error::from_raw_os_error(other).to_string()),
     }))
+}
+
+fn refused_by_routing(why: &str) -> TraceVerdict {
+    TraceVerdict::lost(format!("dropped by the kernel's routing: {why}"), "ip route and ip rule show the routes")
 }
 
 /// Why the host does not take a packet from a source by a link. Kernels since 6.14 say only that they do not.
@@ -75,26 +83,35 @@ fn wrong_source(
     source: IpAddr,
     input: u32,
     names: &HashMap<u32, String>,
-) -> Result<Option<Unrouted>, NetlinkError> {
+) -> Result<Option<TraceVerdict>, NetlinkError> {
     let expected = match host.route_of(RouteQuestion { to: source, from: None, input: None })? {
         RouteAnswer::By { link, .. } if link == input => return Ok(None),
-        RouteAnswer::By { link, .. } => names.get(&link).cloned(),
+        RouteAnswer::By { link, .. } => names.get(&link),
         RouteAnswer::Local => {
-            return Ok(Some(Unrouted::Other(format!("its source {source} is an address of the host"))));
+            return Ok(Some(refused_by_routing(&format!("its source {source} is an address of the host"))));
         }
         RouteAnswer::Refused(_) => None,
     };
-    let input = names.get(&input).cloned().unwrap_or_else(|| "all".to_owned());
-    Ok(Some(Unrouted::ReversePath { input, expected }))
+    let expected = expected.map_or_else(|| "has no route".to_owned(), |link| format!("has a route by {link}"));
+    let input = names.get(&input).map_or("all", String::as_str);
+    Ok(Some(TraceVerdict::lost(
+        format!("dropped by rp_filter: it came by {input}, and to its source the host {expected}"),
+        format!("correct the host's route, or sysctl -w net.ipv4.conf.{input}.rp_filter=2"),
+    )))
 }
 
-/// The parameter that is 0, if the host forwards no packets of a family.
-fn not_forwarding(family: Family) -> Option<&'static str> {
+/// The reason, if the host forwards no packets of a family.
+fn not_forwarding(family: Family) -> Option<TraceVerdict> {
     let (parameter, file) = match family {
         Family::V4 => ("net.ipv4.ip_forward", "/proc/sys/net/ipv4/ip_forward"),
         Family::V6 => ("net.ipv6.conf.all.forwarding", "/proc/sys/net/ipv6/conf/all/forwarding"),
     };
-    fs::read_to_string(file).is_ok_and(|text| text.trim() == "0").then_some(parameter)
+    fs::read_to_string(file).is_ok_and(|text| text.trim() == "0").then(|| {
+        TraceVerdict::lost(
+            format!("dropped since {parameter} is 0: the host forwards nothing"),
+            format!("sysctl -w {parameter}=1, and look in /etc/sysctl.d for who turns it off"),
+        )
+    })
 }
 
 /// The link that has an address.

@@ -33,7 +33,7 @@ pub struct RenderedPath {
 /// Renders paths.
 pub struct Renderer<'a> {
     pub names: &'a HashMap<u32, String>,
-    pub owners: &'a Owners,
+    pub owners: &'a Owners<'a>,
     pub rules: &'a mut RuleTexts,
 }
 

@@ -52,6 +52,32 @@ pub fn waited_for<'a>(found: &'a Inventory, waiting: &Attachment, port: &Publish
     find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port))
 }
 
+/// The order of the ports that several of these ask for; `recorded` reads that of one.
+pub fn order<'a>(all: impl Iterator<Item = &'a Cached>, mut recorded: impl FnMut(u16) -> Vec<Attachment>) -> PortOrder {
+    let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
+    for cached in all {
+        let ports: BTreeSet<u16> = published(cached).map(|port| port.host_port).collect();
+        ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
+    }
+    let several = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
+    several.map(|(port, _)| (port, recorded(port))).collect()
+}
+
+/// The ports of the host that portmap publishes for an attachment. It ignores a mapping of port 0.
+pub fn published(cached: &Cached) -> impl Iterator<Item = &PublishedPort> {
+    cached.ports.iter().filter(|port| port.host_port != 0 && has_portmap(cached))
+}
+
+/// Whether portmap publishes the ports of an attachment.
+pub fn has_portmap(cached: &Cached) -> bool {
+    cached.plugins.iter().any(|plugin| plugin.kind == "portmap")
+}
+
+/// The protocol, which is TCP unless the runtime says otherwise.
+pub fn protocol(port: &PublishedPort) -> String {
+    if port.protocol.is_empty() { "tcp".to_owned() } else { port.protocol.to_lowercase() }
+}
+
 /// The attachments that ask for a port come in the order of its record. If one that may live is not recorded, they come in the order in
 /// which they were made, and the dead ones do not count.
 fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> Vec<ContestedPort<'a>> {
@@ -84,36 +110,10 @@ fn contested<'a>(claims: impl Iterator<Item = Claim<'a>>, order: &PortOrder) -> 
     ports
 }
 
-/// The order of the ports that several of these ask for; `recorded` reads that of one.
-pub fn order<'a>(all: impl Iterator<Item = &'a Cached>, mut recorded: impl FnMut(u16) -> Vec<Attachment>) -> PortOrder {
-    let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
-    for cached in all {
-        let ports: BTreeSet<u16> = published(cached).map(|port| port.host_port).collect();
-        ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
-    }
-    let several = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
-    several.map(|(port, _)| (port, recorded(port))).collect()
-}
-
-/// The ports of the host that portmap publishes for an attachment. It ignores a mapping of port 0.
-pub fn published(cached: &Cached) -> impl Iterator<Item = &PublishedPort> {
-    cached.ports.iter().filter(|port| port.host_port != 0 && has_portmap(cached))
-}
-
-/// Whether portmap publishes the ports of an attachment.
-pub fn has_portmap(cached: &Cached) -> bool {
-    cached.plugins.iter().any(|plugin| plugin.kind == "portmap")
-}
-
 fn overlap(one: &PublishedPort, other: &PublishedPort) -> bool {
     one.host_port == other.host_port
         && protocol(one) == protocol(other)
         && (covers(&one.host_ip, &other.host_ip) || covers(&other.host_ip, &one.host_ip))
-}
-
-/// The protocol, which is TCP unless the runtime says otherwise.
-pub fn protocol(port: &PublishedPort) -> String {
-    if port.protocol.is_empty() { "tcp".to_owned() } else { port.protocol.to_lowercase() }
 }
 
 /// Whether a mapping of one address of the host takes the packets to another one.

@@ -35,6 +35,66 @@ pub const LIVES_ON: &str = "the path of its network namespace is gone, but the n
 const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
                          for example with `nsenter --net=/proc/1/ns/net`";
 
+/// Requires that this process can say something about the containers.
+///
+/// # Errors
+/// Why it cannot: their records are those of another network namespace, or cannot be listed.
+pub fn require_host() -> Result<(), String> {
+    refuse_elsewhere(has_records_elsewhere())
+}
+
+/// Requires that this process is in the namespace of none of these containers. Where plugins of others have made all of them, there are no
+/// records.
+///
+/// # Errors
+/// Why it may not change anything.
+pub fn require_outside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<(), String> {
+    refuse_elsewhere(is_inside(all))
+}
+
+fn refuse_elsewhere(is_elsewhere: Result<bool, Error>) -> Result<(), String> {
+    match is_elsewhere {
+        Ok(true) => Err(ELSEWHERE.to_owned()),
+        Ok(false) => Ok(()),
+        Err(error) => Err(error_line(&error)),
+    }
+}
+
+/// On the host itself, plugins may have been used in another namespace that shares its `/run`.
+fn has_records_elsewhere() -> Result<bool, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?);
+    Ok(host.has_records_elsewhere()? && !is_on_host(&mut host))
+}
+
+/// Whether this process is certainly in the machine's first network namespace: that of its first process, and of the kernel's threads.
+fn is_on_host(host: &mut dyn Host) -> bool {
+    let mut is_own = |process: u8| host.is_own_netns(&format!("/proc/{process}/ns/net")).is_ok_and(|is_own| is_own);
+    (is_own(1) || is_own(2)) && hidden_processes().is_none()
+}
+
+fn is_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<bool, Error> {
+    let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?).only_looking();
+    // On the host itself a path below /proc may lead to a process of the host by now.
+    if is_on_host(host) {
+        return Ok(false);
+    }
+    for cached in all {
+        let Some(path) = &cached.netns else { continue };
+        if !host.is_own_netns(path)? {
+            continue;
+        }
+        let Some(link) = host.link(Ns::Host, &cached.at.ifname)? else { continue };
+        let (signs, mac) = (Signs::of(cached), link.mac.as_ref().map(|mac| mac.to_string().to_ascii_lowercase()));
+        let addresses = host.addresses(Ns::Host, Some(link.index), None)?;
+        if mac.is_some_and(|mac| signs.macs.contains(&mac))
+            || addresses.iter().any(|one| signs.addresses.contains(&one.cidr.address()))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
 /// link-layer address or one of its addresses. If the result names an interface without a link-layer address, the name is enough.
 ///
@@ -308,66 +368,6 @@ fn sibling(cached: &Cached, all: &[&Cached]) -> Option<usize> {
     all.iter().position(|other| {
         other.at.container == cached.at.container && other.netns.as_ref() == Some(netns) && !Signs::of(other).is_empty()
     })
-}
-
-/// Requires that this process can say something about the containers.
-///
-/// # Errors
-/// Why it cannot: their records are those of another network namespace, or cannot be listed.
-pub fn require_host() -> Result<(), String> {
-    refuse_elsewhere(has_records_elsewhere())
-}
-
-/// Requires that this process is in the namespace of none of these containers. Where plugins of others have made all of them, there are no
-/// records.
-///
-/// # Errors
-/// Why it may not change anything.
-pub fn require_outside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<(), String> {
-    refuse_elsewhere(is_inside(all))
-}
-
-fn refuse_elsewhere(is_elsewhere: Result<bool, Error>) -> Result<(), String> {
-    match is_elsewhere {
-        Ok(true) => Err(ELSEWHERE.to_owned()),
-        Ok(false) => Ok(()),
-        Err(error) => Err(error_line(&error)),
-    }
-}
-
-/// On the host itself, plugins may have been used in another namespace that shares its `/run`.
-fn has_records_elsewhere() -> Result<bool, Error> {
-    let mut host = LinuxHost::new(&neutral_request()?);
-    Ok(host.has_records_elsewhere()? && !is_on_host(&mut host))
-}
-
-/// Whether this process is certainly in the machine's first network namespace: that of its first process, and of the kernel's threads.
-fn is_on_host(host: &mut dyn Host) -> bool {
-    let mut is_own = |process: u8| host.is_own_netns(&format!("/proc/{process}/ns/net")).is_ok_and(|is_own| is_own);
-    (is_own(1) || is_own(2)) && hidden_processes().is_none()
-}
-
-fn is_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<bool, Error> {
-    let host: &mut dyn Host = &mut LinuxHost::new(&neutral_request()?).only_looking();
-    // On the host itself a path below /proc may lead to a process of the host by now.
-    if is_on_host(host) {
-        return Ok(false);
-    }
-    for cached in all {
-        let Some(path) = &cached.netns else { continue };
-        if !host.is_own_netns(path)? {
-            continue;
-        }
-        let Some(link) = host.link(Ns::Host, &cached.at.ifname)? else { continue };
-        let (signs, mac) = (Signs::of(cached), link.mac.as_ref().map(|mac| mac.to_string().to_ascii_lowercase()));
-        let addresses = host.addresses(Ns::Host, Some(link.index), None)?;
-        if mac.is_some_and(|mac| signs.macs.contains(&mac))
-            || addresses.iter().any(|one| signs.addresses.contains(&one.cidr.address()))
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 #[cfg(test)]

@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_is_joined() {
+    fn an_outcome_is_one_line() {
         let broken = || fail!(Program, "iptables-restore failed\nBad argument\n");
         let named = |plugin: &str| NamedPart { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
         for (outcome, line, failure) in [

@@ -137,9 +137,9 @@ pub fn namespace(one: &Attached) -> Option<Netns> {
 
 /// What listens on a port in a namespace.
 pub fn listening(netns: &Netns, protocol: u8, address: IpAddr, port: u16) -> Option<Listening> {
-    let read = || files(protocol).map(|file| fs::read_to_string(file).unwrap_or_default()).concat();
+    let read = || socket_files(protocol).map(|file| fs::read_to_string(file).unwrap_or_default()).concat();
     let lines = netns.inside(read).inspect_err(|error| log::warn!("{error}")).ok()?;
-    Some(judge(&lines, protocol, address, port))
+    Some(judge_listening(&lines, protocol, address, port))
 }
 
 /// Where a container sends packets to an address.
@@ -197,7 +197,7 @@ const LISTEN: &str = "0A";
 const OPEN: &str = "07";
 
 /// The files that list the sockets of a protocol.
-const fn files(protocol: u8) -> [&'static str; 2] {
+const fn socket_files(protocol: u8) -> [&'static str; 2] {
     match protocol {
         UDP => ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"],
         _ => ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"],
@@ -205,10 +205,10 @@ const fn files(protocol: u8) -> [&'static str; 2] {
 }
 
 /// Judges the lines of those files. `address` is where packets go.
-fn judge(lines: &str, protocol: u8, address: IpAddr, port: u16) -> Listening {
+fn judge_listening(lines: &str, protocol: u8, address: IpAddr, port: u16) -> Listening {
     let state = if protocol == UDP { OPEN } else { LISTEN };
     let mut found = Listening::No;
-    for (local, number) in lines.lines().filter_map(|line| socket(line, state)) {
+    for (local, number) in lines.lines().filter_map(|line| local_end(line, state)) {
         if number != port {
             continue;
         }
@@ -222,18 +222,18 @@ fn judge(lines: &str, protocol: u8, address: IpAddr, port: u16) -> Listening {
 }
 
 /// The local end of a socket in a state.
-fn socket(line: &str, state: &str) -> Option<(IpAddr, u16)> {
+fn local_end(line: &str, state: &str) -> Option<(IpAddr, u16)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (local, _, is) = (fields.next()?, fields.next()?, fields.next()?);
     if is != state {
         return None;
     }
     let (address, port) = local.split_once(':')?;
-    Some((parse(address)?, u16::from_str_radix(port, 16).ok()?))
+    Some((parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// Words of 32 bits in the byte order of the host.
-fn parse(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let word = |at: usize| Some(u32::from_str_radix(text.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
     match text.len() {
         8 => Some(Ipv4Addr::from(word(0)?).into()),
@@ -271,7 +271,7 @@ mod tests {
         let address: IpAddr = "10.0.0.2".parse().expect("an address");
         let judged = |local: &str, state: &str| {
             let lines = format!("  sl  local_address\n{}", line(local.parse().expect("an address"), 80, state));
-            judge(&lines, TCP, address, 80)
+            judge_listening(&lines, TCP, address, 80)
         };
         assert_eq!(judged("0.0.0.0", LISTEN), Listening::Yes);
         assert_eq!(judged("10.0.0.2", LISTEN), Listening::Yes);
@@ -280,16 +280,20 @@ mod tests {
         assert_eq!(judged("::1", LISTEN), Listening::OnLoopback);
         assert_eq!(judged("10.0.0.3", LISTEN), Listening::Elsewhere("10.0.0.3".parse().expect("an address")));
         assert_eq!(judged("0.0.0.0", "01"), Listening::No);
-        assert_eq!(judge("", TCP, address, 80), Listening::No);
+        assert_eq!(judge_listening("", TCP, address, 80), Listening::No);
         let udp = line("0.0.0.0".parse().expect("an address"), 80, OPEN);
-        assert_eq!(judge(&udp, UDP, address, 80), Listening::Yes);
-        assert_eq!(judge(&udp, UDP, address, 81), Listening::No);
+        assert_eq!(judge_listening(&udp, UDP, address, 80), Listening::Yes);
+        assert_eq!(judge_listening(&udp, UDP, address, 81), Listening::No);
     }
 
     #[test]
     fn lines_of_another_form_are_left_out() {
         for text in ["", "0:", "0: 00:1 2 0A", "0: 000000é0:0050 0 0A", "0: 00000000:zz 0 0A"] {
-            assert_eq!(judge(text, TCP, "10.0.0.2".parse().expect("an address"), 80), Listening::No, "{text}");
+            assert_eq!(
+                judge_listening(text, TCP, "10.0.0.2".parse().expect("an address"), 80),
+                Listening::No,
+                "{text}"
+            );
         }
     }
 }

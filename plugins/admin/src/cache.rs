@@ -156,16 +156,20 @@ impl Cached {
     }
 
     /// What a plugin gets for DEL when the namespace is gone: its environment and its input.
-    pub fn deletion(&self, config: &PluginConfig, folders: &OsStr) -> ([(&'static str, OsString); 6], Vec<u8>) {
-        let environment = [
-            ("CNI_COMMAND", "DEL".into()),
+    pub fn deletion(&self, config: &PluginConfig, folders: &OsStr) -> (Vec<(&'static str, OsString)>, Vec<u8>) {
+        let command = [("CNI_COMMAND", "DEL".into())];
+        (command.into_iter().chain(self.environment("", folders)).collect(), config.input())
+    }
+
+    /// The environment of a call, without its command.
+    fn environment(&self, netns: &str, folders: &OsStr) -> [(&'static str, OsString); 5] {
+        [
             ("CNI_CONTAINERID", self.at.container.as_str().into()),
             ("CNI_IFNAME", self.at.ifname.as_str().into()),
-            ("CNI_NETNS", OsString::new()),
+            ("CNI_NETNS", netns.into()),
             ("CNI_ARGS", self.args.as_str().into()),
             ("CNI_PATH", folders.to_owned()),
-        ];
-        (environment, config.input())
+        ]
     }
 
     /// The request for a plugin that is to remove its rules alone, and nothing that an IPAM plugin has given.
@@ -217,15 +221,8 @@ impl Cached {
     }
 
     fn call_of(&self, command: &str, folders: &str) -> Result<Call, Error> {
-        let environment = [
-            ("CNI_CONTAINERID", self.at.container.as_str()),
-            ("CNI_IFNAME", self.at.ifname.as_str()),
-            ("CNI_NETNS", self.netns.as_deref().unwrap_or_default()),
-            ("CNI_ARGS", &self.args),
-            ("CNI_PATH", folders),
-        ];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Call::parse(command, Environment::new(environment))
+        let environment = self.environment(self.netns.as_deref().unwrap_or_default(), folders.as_ref());
+        Call::parse(command, Environment::new(environment.map(|(name, value)| (name.into(), value))))
     }
 }
 

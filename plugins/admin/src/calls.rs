@@ -129,7 +129,7 @@ impl Caller {
 
     fn request(&self, cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
         let (environment, stdin) = cached.deletion(config, &self.folders.0);
-        let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
+        let own = env::vars_os().chain(environment.into_iter().map(|(name, value)| (name.into(), value)));
         Call::parse("DEL", Environment::new(own))?.with_config(stdin, plugin.versions())
     }
 
@@ -179,14 +179,11 @@ fn reported(stdout: &[u8]) -> String {
 
 /// Asks the plugin that a configuration names what it says of itself by STATUS. `None` when this binary does not contain it.
 pub fn status(config: &Value) -> Option<Result<(), String>> {
-    let kind = config.get("type")?.as_str()?;
-    let plugin = cni_builtin::plugin(kind)?;
-    Some(ask(plugin, config).map_err(|error| error_line(&error)))
-}
-
-fn ask(plugin: &dyn Plugin, config: &Value) -> Result<(), Error> {
-    let request = status_request(config.clone(), plugin)?;
-    plugin.status(&request, &mut LinuxHost::new(&request).with_contained(cni_builtin::call_delegate))
+    let plugin = cni_builtin::plugin(config.get("type")?.as_str()?)?;
+    let said = status_request(config.clone(), plugin).and_then(|request| {
+        plugin.status(&request, &mut LinuxHost::new(&request).with_contained(cni_builtin::call_delegate))
+    });
+    Some(said.map_err(|error| error_line(&error)))
 }
 
 /// A request for the host itself, with a configuration in the newest version of the protocol.

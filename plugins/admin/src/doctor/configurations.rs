@@ -33,19 +33,13 @@ pub fn of_plugin(kind: &str, folder: Option<&Path>) -> Vec<Value> {
 
 fn judge(file: &Path, text: io::Result<String>, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let shown = file.display();
-    let unreadable = |why: String| {
-        vec![Finding::problem(
-            TOPIC,
-            format!("{shown} cannot be read: {why}"),
-            "mend it: no runtime can use it as it is",
-        )]
-    };
-    let list: Value = match text
-        .map_err(|error| error.to_string())
-        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
-    {
+    let read = text.map_err(|error| error.to_string());
+    let list: Value = match read.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {
         Ok(list) => list,
-        Err(why) => return unreadable(why),
+        Err(why) => {
+            let says = format!("{shown} cannot be read: {why}");
+            return vec![Finding::problem(TOPIC, says, "mend it: no runtime can use it as it is")];
+        }
     };
     let findings: Vec<Finding> =
         plugins(&list).iter().flat_map(|plugin| judge_plugin(file, &list, plugin, has)).collect();

@@ -294,36 +294,27 @@ fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool,
 }
 
 /// Removes the rules that some plugins have made for an attachment, by their DEL. Addresses stay.
-pub struct RuleDeletions(Vec<Ours>);
-
-impl RuleDeletions {
-    /// # Errors
-    /// When a configuration of the cache cannot be a request.
-    pub fn new(cached: &Cached, plugins: &[String]) -> Result<Self, Error> {
-        let (mut ours, cached) = (Vec::new(), cached.resolved()?);
-        for config in cached.plugins.iter().rev().filter(|config| plugins.contains(&config.kind)) {
-            if let Some(plugin) = cni_builtin::plugin(&config.kind) {
-                ours.push(Ours { plugin, request: cached.request_without_ipam(config, plugin)? });
+///
+/// # Errors
+/// When a configuration of the cache cannot be a request, and the first failure of a DEL; the others go on.
+pub fn remove_rules(cached: &Cached, plugins: &[String], host: &mut LinuxHost) -> Result<(), Error> {
+    let (mut ours, cached) = (Vec::new(), cached.resolved()?);
+    for config in cached.plugins.iter().rev().filter(|config| plugins.contains(&config.kind)) {
+        if let Some(plugin) = cni_builtin::plugin(&config.kind) {
+            ours.push(Ours { plugin, request: cached.request_without_ipam(config, plugin)? });
+        }
+    }
+    let mut removal = Removal::new(host);
+    for Ours { plugin, request } in &ours {
+        removal.attempt(|host| {
+            let at = request.attachment()?;
+            if leads_to(&at, request.netns(), host)? {
+                return plugin.del(request, host);
             }
-        }
-        Ok(Self(ours))
+            plugin.del(&request.without_netns(), host)
+        });
     }
-
-    /// # Errors
-    /// The first failure; the others go on.
-    pub fn carry_out(&self, host: &mut LinuxHost) -> Result<(), Error> {
-        let mut removal = Removal::new(host);
-        for Ours { plugin, request } in &self.0 {
-            removal.attempt(|host| {
-                let at = request.attachment()?;
-                if leads_to(&at, request.netns(), host)? {
-                    return plugin.del(request, host);
-                }
-                plugin.del(&request.without_netns(), host)
-            });
-        }
-        removal.finish()
-    }
+    removal.finish()
 }
 
 /// Whether a path certainly leads to the namespace of an attachment. Another container may have it by now, whose ADD may be at

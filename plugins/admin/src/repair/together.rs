@@ -16,7 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
-use super::case::{Case, DELETED, Missing, RuleDeletions};
+use super::case::{Case, DELETED, Missing, remove_rules};
 use super::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::result_cache::CacheFile;
@@ -276,8 +276,7 @@ fn undone(
     host: &mut LinuxHost,
 ) -> RepairOutcome {
     if !plugins.is_empty() && !case.has_interface_after_all(host) {
-        let removed = RuleDeletions::new(case.cached(), plugins).and_then(|deletions| deletions.carry_out(host));
-        failures.extend(removed.err());
+        failures.extend(remove_rules(case.cached(), plugins, host).err());
     }
     if failures.is_empty() { outcome } else { RepairOutcome::Failed(failures, Box::new(RepairOutcome::Complete)) }
 }

@@ -149,6 +149,16 @@ impl Cached {
         self.plugins.iter().any(|config| config.kind == name || config.ipam() == Some(name))
     }
 
+    /// The ports of the host that portmap publishes for it. It ignores a mapping of port 0.
+    pub fn published(&self) -> impl Iterator<Item = &PublishedPort> {
+        self.ports.iter().filter(|port| port.host_port != 0 && self.has_portmap())
+    }
+
+    /// Whether portmap publishes its ports.
+    pub fn has_portmap(&self) -> bool {
+        self.plugins.iter().any(|plugin| plugin.kind == "portmap")
+    }
+
     /// The plugins of the list that this binary does not contain.
     pub fn plugins_of_others(&self) -> impl Iterator<Item = &str> {
         let kinds = self.plugins.iter().map(|config| config.kind.as_str());

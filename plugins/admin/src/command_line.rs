@@ -1,11 +1,7 @@
 //! The command line of the administrator's tool, as types. clap reads it, and makes help, completion and manual pages from it.
 
-use std::path::PathBuf;
-
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use cni_builtin::PLUGINS;
-use cni_core::names::Attachment;
 
 use crate::{check, doctor, gc, install, list, metrics, repair, trace};
 
@@ -264,31 +260,6 @@ Files:
 
 Environment:
   CNI_PLUGINS_LOG  how much is logged on standard error: error, warn (unless set), info, debug, trace or off";
-
-/// Which attachments a verb is about, and the caches in which it looks for them.
-#[derive(Args, Clone, Debug, Default)]
-pub struct Scope {
-    /// only attachments to this network
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
-    pub network: Option<String>,
-    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni, and those of multus and in /var/lib/cni
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub cache_dir: Option<PathBuf>,
-}
-
-impl Scope {
-    /// Whether it covers an attachment.
-    pub fn has(&self, at: &Attachment) -> bool {
-        self.network.as_deref().is_none_or(|name| name == at.network.as_str())
-    }
-
-    /// A text whose commands name the cache as well, if it was named.
-    pub fn advised(&self, text: &str) -> String {
-        let Some(directory) = &self.cache_dir else { return text.to_owned() };
-        let add = |text: String, verb: &str| text.replace(verb, &format!("{verb} --cache-dir {}", directory.display()));
-        ["cni-plugins gc --remove", "cni-plugins repair"].into_iter().fold(text.to_owned(), add)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,11 +9,9 @@ use cni_core::names::Attachment;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
-use crate::cache::{Cached, PublishedPort};
+use crate::cache::PublishedPort;
 use crate::inventory::{Attached, Inventory};
-
-/// For each number of a port that several attachments ask for, those that portmap has recorded, in the order in which they get it.
-pub type PortOrder = BTreeMap<u16, Vec<Attachment>>;
+use crate::life::PortOrder;
 
 /// A port of the host with the containers that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ struct Claim<'a> {
 /// The contested ports of the attachments of the cache.
 pub fn find(found: &Inventory) -> Vec<ContestedPort<'_>> {
     let claims = found.attached.iter().flat_map(|Attached { cached, life, .. }| {
-        published(cached).map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
+        cached.published().map(|port| Claim { at: &cached.at, port, is_dead: *life == Life::Dead })
     });
     contested(claims, &found.port_order)
 }
@@ -50,27 +48,6 @@ pub fn count(found: &Inventory) -> usize {
 /// The port for which an attachment waits.
 pub fn waited_for<'a>(found: &'a Inventory, waiting: &Attachment, port: &PublishedPort) -> Option<ContestedPort<'a>> {
     find(found).into_iter().find(|one| one.waiting.contains(&waiting) && overlap(one.port, port))
-}
-
-/// The order of the ports that several of these ask for; `recorded` reads that of one.
-pub fn order<'a>(all: impl Iterator<Item = &'a Cached>, mut recorded: impl FnMut(u16) -> Vec<Attachment>) -> PortOrder {
-    let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
-    for cached in all {
-        let ports: BTreeSet<u16> = published(cached).map(|port| port.host_port).collect();
-        ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
-    }
-    let several = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
-    several.map(|(port, _)| (port, recorded(port))).collect()
-}
-
-/// The ports of the host that portmap publishes for an attachment. It ignores a mapping of port 0.
-pub fn published(cached: &Cached) -> impl Iterator<Item = &PublishedPort> {
-    cached.ports.iter().filter(|port| port.host_port != 0 && has_portmap(cached))
-}
-
-/// Whether portmap publishes the ports of an attachment.
-pub fn has_portmap(cached: &Cached) -> bool {
-    cached.plugins.iter().any(|plugin| plugin.kind == "portmap")
 }
 
 /// The protocol, which is TCP unless the runtime says otherwise.

@@ -22,11 +22,10 @@ use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders};
-use crate::command_line::Scope;
 use crate::inventory::{Attached, Inventory, Leftover, Source};
 use crate::life::{Judge, require_host, require_outside};
 use crate::output::{Progress, error_line, paths, print, report, status};
-use crate::result_cache;
+use crate::result_cache::{self, Scope};
 
 /// How long several are locked before each is locked by itself. An ADD waits for ten seconds.
 const PATIENCE_TOGETHER: Duration = Duration::from_secs(3);

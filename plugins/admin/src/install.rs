@@ -13,7 +13,7 @@ use crate::output::print;
 
 mod folder;
 
-use folder::{Folder, OWN_FOLDER};
+use folder::{Folder, InstallChange, OWN_FOLDER, Present, UninstallStep};
 
 /// The folder in which most runtimes look for plugins.
 const DEFAULT_FOLDER: &str = "/opt/cni/bin";
@@ -89,40 +89,6 @@ fn selected(only: Option<&[&'static str]>) -> Vec<&'static str> {
     names.dedup();
     names.push(TOOL);
     names
-}
-
-/// What a folder has under a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Present {
-    Nothing,
-    /// This very program.
-    Current,
-    /// This program in another build, with its version.
-    Ours(String),
-    /// Another program, with what it says about itself.
-    Other(String),
-}
-
-/// A name that is to be this program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct InstallChange {
-    name: &'static str,
-    was: Present,
-}
-
-impl InstallChange {
-    /// Whether the present file must be kept for the way back: the program of somebody else.
-    const fn keeps(&self) -> bool {
-        matches!(self.was, Present::Other(_))
-    }
-}
-
-/// A file of ours that goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct UninstallStep {
-    name: String,
-    /// Whether the file that `install` has replaced is put back.
-    restores: bool,
 }
 
 /// What `uninstall` does with the files of ours, given the names of the files that were kept. The tool goes last, so that

@@ -23,14 +23,12 @@ use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
-use crate::command_line::Scope;
-use crate::contested::{self, PortOrder};
-use crate::life::{Judge, LIVES_ON};
+use crate::life::{Judge, LIVES_ON, PortOrder};
 use crate::network_lists;
 use crate::output::error_line;
 use crate::pools::{Pool, holders_of, owner};
 use crate::repair::{self, RepairOutcome};
-use crate::result_cache::{self, CacheFile, Caches};
+use crate::result_cache::{self, CacheFile, Caches, Scope};
 
 /// How old a lease must be to count as left over. A younger one may belong to an ADD that has not ended, so that the cache does
 /// not have it yet.
@@ -140,9 +138,7 @@ impl Inventory {
             );
             let is_dead =
                 |at: &Attachment| found.attached.iter().any(|one| one.cached.at == *at && one.life == Life::Dead);
-            found.port_order = contested::order(found.attached.iter().map(|one| &one.cached), |port| {
-                judge.owners_of_port(port, is_dead)
-            });
+            found.port_order = judge.port_order(found.attached.iter().map(|one| &one.cached), is_dead);
             found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             if lacks_caches {
                 found.unknown.push(NOT_LOOKED_FOR.to_owned());

@@ -5,6 +5,7 @@
 //! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`]. A verb refuses to work in another network namespace than that
 //! of the host.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -134,6 +135,9 @@ fn survey_of<'s>(survey: &'s mut Option<Survey>, user: u32, host: &mut LinuxHost
     survey.get_or_insert_with(|| Survey::take(user, host.namespaces().identity(Ns::Host).ok().flatten().as_deref()))
 }
 
+/// For each number of a port that several attachments ask for, those that portmap has recorded, in the order in which they get it.
+pub type PortOrder = BTreeMap<u16, Vec<Attachment>>;
+
 /// Judges attachments.
 pub struct Judge {
     host: LinuxHost,
@@ -240,12 +244,24 @@ impl Judge {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
     }
 
-    /// The attachments that have a port of the host by the records of portmap, in the order in which they get it. One that is
-    /// dead and has no rules does not count.
-    pub fn owners_of_port(&mut self, port: u16, is_dead: impl Fn(&Attachment) -> bool) -> Vec<Attachment> {
-        let mut owners = cni_portmap::owners_of_port(port, self.host.records());
-        owners.retain(|at| !is_dead(at) || cni_portmap::has_rules(at, &mut self.host));
-        owners
+    /// The order of the ports that several of these attachments ask for. One that is dead and has no rules does not count.
+    pub fn port_order<'a>(
+        &mut self,
+        all: impl Iterator<Item = &'a Cached>,
+        is_dead: impl Fn(&Attachment) -> bool,
+    ) -> PortOrder {
+        let mut asking: BTreeMap<u16, usize> = BTreeMap::new();
+        for cached in all {
+            let ports: BTreeSet<u16> = cached.published().map(|port| port.host_port).collect();
+            ports.into_iter().for_each(|port| *asking.entry(port).or_default() += 1);
+        }
+        let contested = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
+        let owners = |(port, _)| {
+            let mut owners = cni_portmap::owners_of_port(port, self.host.records());
+            owners.retain(|at| !is_dead(at) || cni_portmap::has_rules(at, &mut self.host));
+            (port, owners)
+        };
+        contested.map(owners).collect()
     }
 
     /// The attachments that plugins have records of their own about, except these.

@@ -10,13 +10,12 @@ use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
-use crate::command_line::Scope;
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Inventory, Leftover, Source};
 use crate::life::require_host;
 use crate::output::{paths, print, report, status};
 use crate::repair::{NamedPart, RepairOutcome};
-use crate::result_cache;
+use crate::result_cache::{self, Scope};
 
 /// How many characters of a container's name are shown.
 const SHORT: usize = 12;

@@ -6,18 +6,18 @@
 //! as before.
 
 use std::cell::Cell;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
-use std::{fmt, io};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
-use cni_files::{PrivateDirectory, RUN_DIRECTORY};
+use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_linux::host::LinuxHost;
 use cni_linux::output::{complain, one_line, write};
 use cni_plugin::attachment_record::AttachmentRecord;
@@ -26,18 +26,18 @@ use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 
 mod case;
+mod outcome;
 mod together;
 
 use crate::cache::Cached;
 use crate::cache::reader::CacheReader;
 use crate::calls::neutral_request;
-use crate::command_line::Scope;
 use crate::dry_run::DryRun;
 use crate::life::{Judge, LIVES_ON, require_host, require_outside};
-use crate::metrics::LastRepair;
-use crate::output::{self, error_line, joined};
-use crate::result_cache::{self, CacheFile, Caches};
+use crate::output::{self, error_line};
+use crate::result_cache::{self, CacheFile, Caches, Scope};
 use case::{Case, Missing, unreadable};
+pub use outcome::{NamedPart, RepairOutcome};
 use together::repair_together;
 
 /// How long libcni may take to write a file, which is incomplete meanwhile.
@@ -278,115 +278,74 @@ fn apply(all: &[(Cached, &CacheFile)], part: Range<usize>, tools: &Tools) -> Vec
     }
 }
 
-/// Something that was missing, and the plugin that makes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedPart {
-    pub plugin: String,
-    /// The first missing rule.
-    pub missing: String,
+/// When `repair` ran last over all networks. It leaves a small file beside the records of this boot, so that a host that has just started
+/// has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRepair {
+    /// When it ended, as time since 1970, in whole seconds.
+    pub ended: Duration,
+    /// How many attachments could not be repaired.
+    pub failures: usize,
 }
 
-/// The outcome for an attachment.
-#[derive(Debug)]
-pub enum RepairOutcome {
-    /// Nothing is missing.
-    Complete,
-    /// Nothing is missing of what is known; these plugins are others'.
-    Unknown(Vec<String>),
-    /// These are missing.
-    Missing(Vec<NamedPart>),
-    /// These were missing and have been put back.
-    Repaired(Vec<NamedPart>),
-    /// The container's namespace is gone; this says what is there instead.
-    Gone(String),
-    /// The attachment cannot be repaired, for this reason.
-    Skipped(String),
-    /// The failures, and the outcome of the rest.
-    Failed(Vec<Error>, Box<RepairOutcome>),
-}
+impl LastRepair {
+    const FILE: &str = "repaired";
 
-impl NamedPart {
-    pub fn new(plugin: &str, part: &MissingPart) -> Self {
-        Self { plugin: plugin.to_owned(), missing: part.missing.clone() }
-    }
-}
-
-impl From<Error> for RepairOutcome {
-    fn from(error: Error) -> Self {
-        Self::Failed(vec![error], Box::new(Self::Complete))
-    }
-}
-
-/// The failures, together with what succeeded, if anything.
-fn with_failures(
-    failures: Vec<Error>,
-    named: Vec<NamedPart>,
-    outcome: fn(Vec<NamedPart>) -> RepairOutcome,
-) -> RepairOutcome {
-    let rest = if named.is_empty() { RepairOutcome::Complete } else { outcome(named) };
-    if failures.is_empty() { rest } else { RepairOutcome::Failed(failures, Box::new(rest)) }
-}
-
-impl RepairOutcome {
-    /// The outcome for an attachment that lacks nothing that these plugins know.
-    pub fn of_known(cached: &Cached) -> Self {
-        let others: Vec<String> = cached.plugins_of_others().map(str::to_owned).collect();
-        if others.is_empty() { Self::Complete } else { Self::Unknown(others) }
+    /// A run that ends now.
+    pub fn now(failures: usize) -> Self {
+        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { ended: Duration::from_secs(ended.as_secs()), failures }
     }
 
-    /// Whether anything failed.
-    pub const fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed(..))
+    /// Records the run, in place of earlier ones.
+    ///
+    /// # Errors
+    /// Then the record is as it was.
+    pub fn write(self, directory: &PrivateDirectory) -> Result<(), FileError> {
+        let Self { ended, failures } = self;
+        directory.ensure()?;
+        Draft::remove_dead(directory.path())?;
+        directory.replace_file(directory, Self::FILE, format!("{} {failures}\n", ended.as_secs()).as_bytes())
     }
-}
 
-impl fmt::Display for RepairOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |named: &[NamedPart]| named.iter().map(NamedPart::to_string).collect::<Vec<_>>().join("; ");
-        match self {
-            Self::Complete => f.write_str("nothing missing"),
-            Self::Unknown(others) => write!(f, "unknown: not one of these plugins: {}", others.join(", ")),
-            Self::Missing(named) => write!(f, "missing: {}", list(named)),
-            Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
-            Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", joined(reason)),
-            Self::Failed(errors, rest) => {
-                let errors: Vec<String> = errors.iter().map(error_line).collect();
-                write!(f, "failed: {}", errors.join("; "))?;
-                if matches!(**rest, Self::Complete) { Ok(()) } else { write!(f, "; {rest}") }
-            }
-        }
+    /// Reads what the last run has left. Treats a torn file as missing.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(directory: &PrivateDirectory) -> Result<Option<Self>, FileError> {
+        let content = directory.read_file(Self::FILE)?;
+        Ok(content.and_then(|content| Self::parse(&String::from_utf8_lossy(&content))))
     }
-}
 
-impl fmt::Display for NamedPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.plugin, joined(&self.missing))
+    fn parse(text: &str) -> Option<Self> {
+        let (seconds, failures) = text.strip_suffix('\n')?.split_once(' ')?;
+        Some(Self { ended: Duration::from_secs(seconds.parse().ok()?), failures: failures.parse().ok()? })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cni_core::fail;
+    use std::fs;
 
     use super::*;
 
     #[test]
-    fn an_outcome_is_one_line() {
-        let broken = || fail!(Program, "iptables-restore failed\nBad argument\n");
-        let named = |plugin: &str| NamedPart { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
-        for (outcome, line, failure) in [
-            (RepairOutcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
-            (
-                RepairOutcome::Failed(
-                    vec![broken(), broken().with_note("n".to_owned())],
-                    Box::new(RepairOutcome::Repaired(vec![named("a")])),
-                ),
-                "failed: iptables-restore failed / Bad argument; iptables-restore failed / Bad argument / : n; \
-                 repaired: a: nft a / b",
-                true,
-            ),
-        ] {
-            assert_eq!((outcome.to_string().as_str(), outcome.is_failure()), (line, failure));
+    fn the_last_run_replaces_the_one_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = PrivateDirectory::new(folder.path().join("own"));
+        assert_eq!(LastRepair::read(&directory).expect("no failure"), None);
+        for failures in [0, 17] {
+            let run = LastRepair { ended: Duration::from_secs(1_700_000_000), failures };
+            run.write(&directory).expect("written");
+            assert_eq!(LastRepair::read(&directory).expect("no failure"), Some(run));
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("list").count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_torn_file_is_missing() {
+        for torn in ["", "\n", "1700000000", "1700000000 0", "x 0\n", "1700000000 -1\n", "17 0 0\n"] {
+            assert_eq!(LastRepair::parse(torn), None, "{torn:?}");
         }
     }
 }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueHint};
 use cni_core::names::Attachment;
 use cni_files::read_if_present;
 use cni_linux::output::one_line;
@@ -167,6 +169,31 @@ pub fn results(directory: &Path) -> PathBuf {
 /// The file of an attachment, which libcni names after it.
 pub fn file(directory: &Path, at: &Attachment) -> PathBuf {
     results(directory).join(format!("{}-{}-{}", at.network, at.container, at.ifname))
+}
+
+/// Which attachments a verb is about, and the caches in which it looks for them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Scope {
+    /// only attachments to this network
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
+    pub network: Option<String>,
+    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni, and those of multus and in /var/lib/cni
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl Scope {
+    /// Whether it covers an attachment.
+    pub fn has(&self, at: &Attachment) -> bool {
+        self.network.as_deref().is_none_or(|name| name == at.network.as_str())
+    }
+
+    /// A text whose commands name the cache as well, if it was named.
+    pub fn advised(&self, text: &str) -> String {
+        let Some(directory) = &self.cache_dir else { return text.to_owned() };
+        let add = |text: String, verb: &str| text.replace(verb, &format!("{verb} --cache-dir {}", directory.display()));
+        ["cni-plugins gc --remove", "cni-plugins repair"].into_iter().fold(text.to_owned(), add)
+    }
 }
 
 /// The caches, and what is in them.

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
 
-use crate::command_line::Scope;
 use crate::inventory::Inventory;
 use crate::life::require_host;
-use crate::output::{print, report, status};
+use crate::output::report;
+use crate::result_cache::Scope;
 
 mod case;
 mod follow;
@@ -26,8 +25,6 @@ mod rendering;
 mod rules;
 mod traced_flow;
 
-use case::TraceVerdict;
-use rendering::RenderedPath;
 use traced_flow::{TraceTarget, TracedFlow};
 
 /// The exit status of a wrong command line.
@@ -73,37 +70,4 @@ pub fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     let mut report = follow::follow(&course, &found, options.probe, patience).map_err(|error| error.in_full())?;
     report.verdict.helps = report.verdict.helps.map(|helps| options.scope.advised(&helps));
     Ok(report.print(options.json))
-}
-
-/// The paths, and the verdict.
-struct TraceReport {
-    ways: Vec<RenderedPath>,
-    /// What should be known of the trace itself.
-    notes: Vec<String>,
-    verdict: TraceVerdict,
-}
-
-impl TraceReport {
-    /// Prints it; returns the exit status.
-    fn print(&self, as_json: bool) -> ExitCode {
-        status(print(&if as_json { self.json() } else { self.text() }), false, !self.verdict.arrived)
-    }
-
-    fn text(&self) -> String {
-        let ways: String = self.ways.iter().map(RenderedPath::text).collect();
-        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
-        format!("{ways}{notes}{}\n", self.verdict.text().replace('\n', " "))
-    }
-
-    fn json(&self) -> String {
-        let Self { ways, notes, verdict } = self;
-        let document = json!({
-            "packets": ways.iter().map(RenderedPath::json).collect::<Vec<_>>(),
-            "notes": notes,
-            "arrived": verdict.arrived,
-            "why": verdict.why,
-            "helps": verdict.helps,
-        });
-        format!("{document:#}\n")
-    }
 }

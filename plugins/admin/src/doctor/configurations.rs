@@ -7,7 +7,7 @@ use cni_host_local::{HostLocal, full_sets};
 use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
-use super::Finding;
+use super::finding::Finding;
 use super::folders::Runtime;
 use crate::calls::{status, status_request};
 use crate::network_lists::{all_files, lists, named, plugins, read};

@@ -18,16 +18,16 @@ use cni_plugin::run::Plugin;
 
 use crate::cache::{Cached, PluginConfig};
 use crate::calls::PluginFolders;
-use crate::command_line::Scope;
 use crate::contested;
 use crate::inventory::{Attached, Inventory, Leftover};
 use crate::life::require_host;
 use crate::output::{error_line, print, report, status};
 use crate::repair::{NamedPart, RepairOutcome, Tools};
+use crate::result_cache::Scope;
 
 mod about;
 
-use super::{Finding, contested_port, has_problem, loopback_down};
+use super::finding::{Finding, contested_port, has_problem, loopback_down};
 use about::{About, json_text, plain_text};
 
 const TOPIC: &str = "container";

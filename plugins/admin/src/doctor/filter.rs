@@ -11,7 +11,7 @@ use cni_netfilter::NetfilterErrorKind;
 use cni_netfilter::iptables::{Iptables as _, IptablesRule, IptablesTable, Target, is_unreached};
 use serde_json::json;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::calls::status;
 use crate::programs;
 
@@ -163,7 +163,7 @@ fn judge_nftables(facts: &FilterFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::finding::Severity;
     use super::*;
 
     #[test]

@@ -13,7 +13,8 @@ use cni_linux::host::LinuxHost;
 use cni_plugin::run::Plugin as _;
 use serde_json::Value;
 
-use super::{Finding, configurations};
+use super::configurations;
+use super::finding::Finding;
 use crate::calls::status_request;
 use crate::output::error_line;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cni_builtin::{OUR_VERSION, PLUGINS};
 
-use super::Finding;
+use super::finding::Finding;
 use super::permissions::has_option;
 use crate::network_lists;
 use crate::programs::{about, find_in, is_open};
@@ -247,7 +247,7 @@ fn folders_in(text: &str, keys: &[&str]) -> Option<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::finding::Severity;
     use super::*;
     use crate::programs::first_line;
 

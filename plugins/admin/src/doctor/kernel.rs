@@ -9,7 +9,7 @@ use cni_model::traffic::RedirectPart;
 use cni_plugin::host::Host as _;
 use serde_json::json;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::calls::status_request;
 use crate::inventory::Inventory;
 use crate::output::error_line;
@@ -185,7 +185,7 @@ fn judge_parameters(facts: &ParameterFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::finding::Severity;
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::programs::is_writable_by_others;
 
 const TOPIC: &str = "permissions";
@@ -86,7 +86,7 @@ pub fn has_option(path: &Path, option: &str, mounts: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::finding::Severity;
     use super::*;
 
     const ROOT: &str = "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";

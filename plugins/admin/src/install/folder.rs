@@ -13,7 +13,6 @@ use cni_core::error::Error;
 use cni_core::fail;
 use cni_files::{Draft, FileError, Lock, remove, remove_empty};
 
-use super::{InstallChange, Present, UninstallStep};
 use crate::output::Progress;
 use crate::programs::about;
 
@@ -31,6 +30,40 @@ const LONGEST: usize = 64;
 
 /// How long another `install` in the same folder may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a folder has under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Present {
+    Nothing,
+    /// This very program.
+    Current,
+    /// This program in another build, with its version.
+    Ours(String),
+    /// Another program, with what it says about itself.
+    Other(String),
+}
+
+/// A name that is to be this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallChange {
+    pub name: &'static str,
+    pub was: Present,
+}
+
+impl InstallChange {
+    /// Whether the present file must be kept for the way back: the program of somebody else.
+    pub const fn keeps(&self) -> bool {
+        matches!(self.was, Present::Other(_))
+    }
+}
+
+/// A file of ours that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UninstallStep {
+    pub name: String,
+    /// Whether the file that `install` has replaced is put back.
+    pub restores: bool,
+}
 
 /// The content of the running program.
 pub fn this_program() -> Result<Vec<u8>, Error> {

@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_core::names::NetworkName;
 use cni_host_local::{Holder, Range};
 
-use super::{Metric, Sample};
+use super::text::{Metric, Sample};
 use crate::pools::Pool;
 
 /// The ranges of the networks by name and text with how many of their addresses are leased, and how many leased addresses of each network

@@ -6,9 +6,9 @@ use cni_core::names::NetworkName;
 use cni_linux::output::one_line;
 use cni_plugin::namespace::Life;
 
-use super::{Metric, Sample};
+use super::text::{Metric, Sample};
 use crate::cache::PublishedPort;
-use crate::contested::{self, has_portmap, published};
+use crate::contested;
 use crate::inventory::{Attached, Inventory};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::result_cache;
@@ -122,12 +122,12 @@ fn missing_parts(outcome: &RepairOutcome) -> &[NamedPart] {
 fn ports(found: &Inventory) -> Metric {
     let mut counted: CountsByNetwork<'_, &str> = BTreeMap::new();
     let living = found.attached.iter().filter(|one| one.life != Life::Dead);
-    for Attached { cached, .. } in living.filter(|one| has_portmap(&one.cached)) {
+    for Attached { cached, .. } in living.filter(|one| one.cached.has_portmap()) {
         let network = &cached.at.network;
         PROTOCOLS.into_iter().for_each(|protocol| {
             counted.entry((network, protocol)).or_default();
         });
-        published(cached).for_each(|port| *counted.entry((network, protocol_name(port))).or_default() += 1);
+        cached.published().for_each(|port| *counted.entry((network, protocol_name(port))).or_default() += 1);
     }
     by_network("cni_host_ports", "Ports of the host that lead to attachments which are not dead.", "protocol", &counted)
 }

@@ -20,7 +20,7 @@ use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
-use super::{NamedPart, RepairOutcome, with_failures};
+use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::{Cached, PluginConfig};
 use crate::life::{has_interface, has_mac, has_signs};
 use crate::result_cache::CacheFile;

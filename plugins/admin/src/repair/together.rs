@@ -17,7 +17,7 @@ use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 
 use super::case::{Case, DELETED, Missing, remove_rules};
-use super::{NamedPart, RepairOutcome, with_failures};
+use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::result_cache::CacheFile;
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use super::packet_path::PacketPath;
-use super::queries::Listening;
 
 /// What was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +64,18 @@ pub enum ContainerRoute {
     OnLink,
     /// To itself.
     Local,
+}
+
+/// Whether a program listens on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listening {
+    /// A program listens, also for others than the machine itself.
+    Yes,
+    /// It listens on the loopback address alone.
+    OnLoopback,
+    /// It listens on another address.
+    Elsewhere(IpAddr),
+    No,
 }
 
 /// The container that has a port for which another one waits.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
@@ -10,18 +11,19 @@ use cni_kernel::netlink::{NetlinkError, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
 use cni_kernel::nftables::trace::Mark;
 use cni_kernel::nftables::trace::{Keeper, PREFIX, Received, TraceSocket, TraceTable, chains, leftovers};
+use serde_json::json;
 
-use super::TraceReport;
-use super::case::{ContainerRoute, ProbeReply, TraceCase, TraceFacts};
+use super::case::{ContainerRoute, ProbeReply, TraceCase, TraceFacts, TraceVerdict};
 use super::judge::judge;
 use super::owner::Owners;
 use super::packet_path::{PacketPath, PacketPaths, PathEnd, PathHook};
 use super::probe::{self, Neighbour, ProbePacket};
 use super::queries;
-use super::rendering::Renderer;
+use super::rendering::{RenderedPath, Renderer};
 use super::rules::{LegacyCounters, RuleTexts};
 use super::traced_flow::{FlowKind, TracedFlow};
 use crate::inventory::Inventory;
+use crate::output::{print, status};
 
 /// How long the socket waits for the next message.
 const TICK: Duration = Duration::from_millis(100);
@@ -29,6 +31,39 @@ const TICK: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_millis(500);
 /// The most paths that are recorded.
 const ENOUGH: usize = 64;
+
+/// The paths, and the verdict.
+pub struct TraceReport {
+    ways: Vec<RenderedPath>,
+    /// What should be known of the trace itself.
+    notes: Vec<String>,
+    pub verdict: TraceVerdict,
+}
+
+impl TraceReport {
+    /// Prints it; returns the exit status.
+    pub fn print(&self, as_json: bool) -> ExitCode {
+        status(print(&if as_json { self.json() } else { self.text() }), false, !self.verdict.arrived)
+    }
+
+    fn text(&self) -> String {
+        let ways: String = self.ways.iter().map(RenderedPath::text).collect();
+        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{ways}{notes}{}\n", self.verdict.text().replace('\n', " "))
+    }
+
+    fn json(&self) -> String {
+        let Self { ways, notes, verdict } = self;
+        let document = json!({
+            "packets": ways.iter().map(RenderedPath::json).collect::<Vec<_>>(),
+            "notes": notes,
+            "arrived": verdict.arrived,
+            "why": verdict.why,
+            "helps": verdict.helps,
+        });
+        format!("{document:#}\n")
+    }
+}
 
 /// What was seen.
 struct TraceObservation {

@@ -3,10 +3,9 @@
 use cni_core::family::Family;
 
 use super::case::{
-    Aim, ContainerRoute, DroppedBy, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict,
+    Aim, ContainerRoute, DroppedBy, Listening, PortHolder, ProbeReply, Subject, TraceCase, TraceFacts, TraceVerdict,
 };
 use super::packet_path::{PacketPath, PathEnd, PathHook};
-use super::queries::Listening;
 
 const REPAIR: &str = "cni-plugins repair";
 

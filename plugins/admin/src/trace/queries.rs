@@ -10,7 +10,7 @@ use cni_core::family::Family;
 use cni_kernel::netlink::{NetlinkError, RouteAnswer, RouteQuestion, Socket};
 use cni_kernel::netns::Netns;
 
-use super::case::{ContainerRoute, Subject, TraceVerdict};
+use super::case::{ContainerRoute, Listening, Subject, TraceVerdict};
 use super::packet::UDP;
 use crate::inventory::Attached;
 use crate::repair::{self, RepairOutcome};
@@ -180,18 +180,6 @@ fn route(host: &mut Socket, netns: &Netns, to: IpAddr) -> Result<ContainerRoute,
     })
 }
 
-/// Whether a program listens on a port, by `/proc/net/tcp` and its like (proc(5)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listening {
-    /// A program listens, also for others than the machine itself.
-    Yes,
-    /// It listens on the loopback address alone.
-    OnLoopback,
-    /// It listens on another address.
-    Elsewhere(IpAddr),
-    No,
-}
-
 /// `TCP_LISTEN`, and the state of an open socket of UDP, which is `TCP_CLOSE`.
 const LISTEN: &str = "0A";
 const OPEN: &str = "07";
@@ -204,7 +192,7 @@ const fn socket_files(protocol: u8) -> [&'static str; 2] {
     }
 }
 
-/// Judges the lines of those files. `address` is where packets go.
+/// Judges the lines of those files (proc(5)). `address` is where packets go.
 fn judge_listening(lines: &str, protocol: u8, address: IpAddr, port: u16) -> Listening {
     let state = if protocol == UDP { OPEN } else { LISTEN };
     let mut found = Listening::No;

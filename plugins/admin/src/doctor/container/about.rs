@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Cached;
 use crate::calls::neutral_request;
-use crate::doctor::Finding;
+use crate::doctor::finding::Finding;
 use crate::inventory::{Attached, Inventory};
 use crate::list::{port, said, said_of_left};
 use crate::output::{error_line, paths};

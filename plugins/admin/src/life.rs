@@ -17,7 +17,6 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_linux::host::LinuxHost;
 use cni_linux::inhabitants::hidden_processes;
-use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
@@ -28,7 +27,7 @@ use crate::cache::Cached;
 use crate::calls::neutral_request;
 use crate::output::error_line;
 use crate::result_cache;
-use crate::survey::{Living, Signs, Survey, telling};
+use crate::survey::{Living, Signs, Survey, has_interface, telling};
 
 /// Why an attachment is not gone though there is nothing at the path of its namespace.
 pub const LIVES_ON: &str = "the path of its network namespace is gone, but the namespace still exists";
@@ -94,40 +93,6 @@ fn is_inside<'a>(all: impl IntoIterator<Item = &'a Cached>) -> Result<bool, Erro
         }
     }
     Ok(false)
-}
-
-/// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
-/// link-layer address or one of its addresses. If the result names an interface without a link-layer address, the name is enough.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn has_interface(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
-    match host.link(Ns::Container, &cached.at.ifname)? {
-        Some(link) => has_signs(cached, &link, host),
-        None => Ok(false),
-    }
-}
-
-/// Whether the interface in the namespace that is entered has the link-layer address in the result.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn has_mac(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
-    let found = host.link(Ns::Container, &cached.at.ifname)?.and_then(|link| link.mac);
-    Ok(found.is_some_and(|found| cached.macs.iter().any(|mac| mac.eq_ignore_ascii_case(&found.to_string()))))
-}
-
-/// Whether a link of the namespace that is entered has a link-layer address or an address of the result.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
-    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-    if cached.macs.iter().any(|mac| mac.is_empty() || mac.eq_ignore_ascii_case(&found)) {
-        return Ok(true);
-    }
-    let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
-    Ok(addresses.iter().any(|address| cached.addresses.contains(&address.cidr.address())))
 }
 
 /// The survey of the machine, which is taken when it is first needed.

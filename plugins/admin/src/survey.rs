@@ -5,8 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use cni_core::error::Error;
 use cni_linux::netns_survey::{Gaps, NetnsSurvey, SurveyScope};
+use cni_model::link::Link;
 use cni_model::netns::NetnsView;
+use cni_model::plan::Ns;
+use cni_plugin::host::Host;
 use cni_plugin::namespace::Life;
 
 use crate::cache::Cached;
@@ -82,6 +86,40 @@ impl Signs {
 /// The addresses that tell something: every namespace has those of loopback.
 pub fn telling<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<IpAddr> {
     addresses.into_iter().filter(|address| !address.is_loopback()).copied().collect()
+}
+
+/// Whether the interface of an attachment without a record is in the namespace that is entered: a link of its name, with its
+/// link-layer address or one of its addresses. If the result names an interface without a link-layer address, the name is enough.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_interface(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
+    match host.link(Ns::Container, &cached.at.ifname)? {
+        Some(link) => has_signs(cached, &link, host),
+        None => Ok(false),
+    }
+}
+
+/// Whether the interface in the namespace that is entered has the link-layer address in the result.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_mac(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = host.link(Ns::Container, &cached.at.ifname)?.and_then(|link| link.mac);
+    Ok(found.is_some_and(|found| cached.macs.iter().any(|mac| mac.eq_ignore_ascii_case(&found.to_string()))))
+}
+
+/// Whether a link of the namespace that is entered has a link-layer address or an address of the result.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
+    if cached.macs.iter().any(|mac| mac.is_empty() || mac.eq_ignore_ascii_case(&found)) {
+        return Ok(true);
+    }
+    let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(addresses.iter().any(|address| cached.addresses.contains(&address.cidr.address())))
 }
 
 /// The signs of living attachments: for each link-layer address and each address, the namespaces that have it. Two attachments may be the

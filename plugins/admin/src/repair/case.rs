@@ -22,8 +22,8 @@ use cni_plugin::share::Share;
 
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::{Cached, PluginConfig};
-use crate::life::{has_interface, has_mac, has_signs};
 use crate::result_cache::CacheFile;
+use crate::survey::{has_interface, has_mac, has_signs};
 
 const DELETING: &str = "the runtime is deleting the attachment";
 pub const DELETED: &str = "the runtime has deleted the attachment, or added it again, in the meantime";

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cni_core::error::{Code, Failure as _};
+use cni_core::error::Code;
 use cni_core::names::{Attachment, IfName};
 use serde_json::Value;
 

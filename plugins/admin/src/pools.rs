@@ -61,7 +61,7 @@ impl Pool {
 ///
 /// # Errors
 /// As [`Cached::resolved`].
-pub fn host_local_configs(cached: &Cached) -> Result<Vec<PluginConfig>, Error> {
+fn host_local_configs(cached: &Cached) -> Result<Vec<PluginConfig>, Error> {
     let cached = cached.resolved()?.into_owned();
     Ok(cached.plugins.into_iter().filter(|config| config.ipam() == Some("host-local")).collect())
 }

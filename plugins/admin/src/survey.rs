@@ -22,20 +22,20 @@ const NO_MAC: &str = "00:00:00:00:00:00";
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// Every network namespace but the host's own, in which no container is: an ipvlan has the MAC address of its master there.
-    pub spaces: Vec<Space>,
+    spaces: Vec<Space>,
     /// What could not be seen.
-    pub gaps: Gaps,
+    gaps: Gaps,
 }
 
 /// What is in a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+struct Space {
     /// What distinguishes it from all others, if the kernel says so.
-    pub identity: Option<String>,
+    identity: Option<String>,
     /// The link-layer addresses of its links, in lower case.
-    pub macs: BTreeSet<String>,
+    macs: BTreeSet<String>,
     /// Its addresses.
-    pub addresses: BTreeSet<IpAddr>,
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl Space {

@@ -173,7 +173,7 @@ pub struct Runtime {
     pub name: &'static str,
     pub folders: Vec<PathBuf>,
     /// The file that says so; `None` where the runtime decides.
-    pub named_in: Option<PathBuf>,
+    named_in: Option<PathBuf>,
 }
 
 /// Finds the runtimes that have a program or a configuration on this host. If there are none, returns one that stands for all

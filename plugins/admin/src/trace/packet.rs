@@ -7,10 +7,10 @@ use cni_kernel::netlink::attribute::field;
 use cni_kernel::nftables::trace::event::Headers;
 
 /// `IPPROTO_*`.
-pub const ICMP: u8 = 1;
+const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
-pub const ICMP_V6: u8 = 58;
+const ICMP_V6: u8 = 58;
 
 /// A bit of the flags in a TCP header.
 const RST: u8 = 4;

@@ -356,7 +356,8 @@ fn has_host_end(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<boo
     Ok(port.is_some_and(|port| leads_back(&port) && LinkOwner::of(&port, at) != LinkOwner::Another))
 }
 
-fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {
+/// Enters the container's namespace, for DEL. Returns whether it still exists.
+pub fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => Ok(true),
         Err(NetnsError::Gone { .. }) => Ok(false),

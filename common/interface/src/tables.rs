@@ -21,6 +21,13 @@ pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::routing(&namespace))
 }
 
+/// The same for DEL, which goes on without the lock.
+pub fn lock_or_warn(request: &Request, host: &mut dyn Host) {
+    if let Err(error) = lock(request, host) {
+        log::warn!("DEL goes on without its lock: {}", error.in_full());
+    }
+}
+
 /// The tables of the namespace that was entered which are the kernel's own, or which a VRF, a rule or a route has.
 pub fn taken(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
     let mut taken = BTreeSet::from(RESERVED);

@@ -45,7 +45,7 @@ pub struct InterfaceParameter {
 /// ```
 pub fn assign(plan: &mut Plan, name: &IfName, network: &ResolvedNetwork, dad: Dad, settings: &[InterfaceParameter]) {
     for InterfaceParameter { family, parameter, value } in settings {
-        plan.within(set(Sysctl::interface(*family, name, parameter), value, SysctlNeed::Wanted));
+        plan.within(set(Ns::Container, Sysctl::interface(*family, name, parameter), value, SysctlNeed::Wanted));
     }
     let has_ipv6 = network.addresses().any(|address| address.family() == Family::V6);
     if has_ipv6 {
@@ -83,19 +83,21 @@ pub fn await_local(plan: &mut Plan, ns: Ns, name: &IfName, addresses: impl Itera
 pub fn forward(plan: &mut Plan, families: impl Iterator<Item = Family>) {
     let wanted: BTreeSet<Family> = families.collect();
     for family in wanted {
-        let (ns, key) = (Ns::Host, Sysctl::forwarding(family));
-        plan.shared(Step::SetSysctl { ns, key, value: "1".to_owned(), need: SysctlNeed::Required });
+        plan.shared(set(Ns::Host, Sysctl::forwarding(family), "1", SysctlNeed::Required));
     }
 }
 
 /// Runtimes switch IPv6 off in new containers. Addresses stay when the interface is set down for a while.
 fn enable_ipv6(plan: &mut Plan, name: &IfName) {
-    let parameter = |name: &IfName, parameter| Sysctl::interface(Family::V6, name, parameter);
-    plan.within(set(parameter(&IfName::lo(), "disable_ipv6"), "0", SysctlNeed::Wanted));
-    plan.within(set(parameter(name, "disable_ipv6"), "0", SysctlNeed::Required));
-    plan.within(set(parameter(name, "keep_addr_on_down"), "1", SysctlNeed::Required));
+    let mut set = |name: &IfName, parameter, value, need| {
+        plan.within(set(Ns::Container, Sysctl::interface(Family::V6, name, parameter), value, need));
+    };
+    set(&IfName::lo(), "disable_ipv6", "0", SysctlNeed::Wanted);
+    set(name, "disable_ipv6", "0", SysctlNeed::Required);
+    set(name, "keep_addr_on_down", "1", SysctlNeed::Required);
 }
 
-fn set(key: Sysctl, value: &str, need: SysctlNeed) -> Step {
-    Step::SetSysctl { ns: Ns::Container, key, value: value.to_owned(), need }
+/// The step that sets a kernel parameter.
+pub fn set(ns: Ns, key: Sysctl, value: &str, need: SysctlNeed) -> Step {
+    Step::SetSysctl { ns, key, value: value.to_owned(), need }
 }

@@ -134,10 +134,9 @@ pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{attachment, in_network};
 
     fn at() -> Attachment {
-        attachment("id1", "eth0")
+        in_network("net1", "id1", "eth0")
     }
 
     /// An attachment of a network whose name has this many letters, with such a container.
@@ -156,12 +155,10 @@ mod tests {
             assert_eq!(LinkOwner::of(&link, &at), LinkOwner::This);
             others.iter().for_each(|other| assert_eq!(LinkOwner::of(&link, other), LinkOwner::Another, "{other:?}"));
             assert_eq!(owner(&alias, &at.network), None);
-            assert!(
-                is_stale(&alias, &at.network, &others) && !is_stale(&alias, &at.network, std::slice::from_ref(&at))
-            );
-            assert!(
-                !is_stale(&alias, &others[2].network, &[]) && !is_stale(&alias, &attachment("a", "eth0").network, &[])
-            );
+            let is_stale = |network: &NetworkName, kept: &[Attachment]| is_stale(&alias, network, kept);
+            assert!(is_stale(&at.network, &others) && !is_stale(&at.network, std::slice::from_ref(&at)));
+            let short = in_network("net1", "a", "eth0").network;
+            assert!(!is_stale(&others[2].network, &[]) && !is_stale(&short, &[]));
         }
     }
 
@@ -192,18 +189,24 @@ mod tests {
             assert_eq!(LinkOwner::of(&link, &at()), want, "{alias:?}");
         }
         let [short, longer] = [181, 182].map(|letters| long(letters, "a", "eth0"));
-        assert_eq!(
-            [&short, &longer].map(|at| (of(at) == full(at), of(at).len())),
-            [(true, ALIAS_LEN), (false, ALIAS_LEN)]
-        );
+        let lengths = [&short, &longer].map(|at| (of(at) == full(at), of(at).len()));
+        assert_eq!(lengths, [(true, ALIAS_LEN), (false, ALIAS_LEN)]);
         assert_eq!(owner(&of(&at()), &network), Some(at()));
         for foreign in ["", "cni:net10:id1:eth0", "cni:net1:id1", "cni:net1::eth0", "uplink"] {
             assert_eq!(owner(foreign, &network), None, "{foreign}");
         }
-        let long = Attachment { container: ContainerId::parse(&"x".repeat(300)).expect("container"), ..at() };
-        let cut = of(&long);
-        assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
-        let split = of(&attachment(&"x".repeat(244), "é"));
-        assert_eq!((split.len(), owner(&split, &network)), (255, None));
+        for (letters, ifname) in [(300, "eth0"), (244, "é")] {
+            let cut = of(&in_network("net1", &"x".repeat(letters), ifname));
+            assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
+        }
+    }
+
+    /// An interface of a container in a network.
+    fn in_network(network: &str, container: &str, ifname: &str) -> Attachment {
+        Attachment {
+            network: NetworkName::parse(network).expect("a network"),
+            container: ContainerId::parse(container).expect("a container"),
+            ifname: IfName::parse(ifname).expect("an interface"),
+        }
     }
 }

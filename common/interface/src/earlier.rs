@@ -20,8 +20,14 @@ use crate::alias::{self, LinkOwner};
 /// Finds the host's end of a veth through which the attachment still uses the address. Its alias names the attachment;
 /// a veth of the reference plugins has no alias, and is found by the address at its other end.
 pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<Option<Link>, Error> {
+    let has_address = |found: Vec<Address>| found.iter().any(|one| one.cidr.address() == address);
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
-        if is_in_use(&link, at, address, host)? {
+        let is_in_use = match LinkOwner::of(&link, at) {
+            LinkOwner::This => host.namespaces().peer_addresses(&link)?.is_some(),
+            LinkOwner::Another => false,
+            LinkOwner::Unlabelled => host.namespaces().peer_addresses(&link)?.is_some_and(has_address),
+        };
+        if is_in_use {
             return Ok(Some(link));
         }
     }
@@ -57,19 +63,8 @@ pub fn find_recorded(
     host: &mut dyn Host,
 ) -> Result<Option<AddressInUse>, Error> {
     let Some(record) = AttachmentRecord::find(at, host) else { return Ok(None) };
-    if host.namespaces().identity(Ns::Container)?.as_ref() == Some(&record.namespace.identity) {
-        return Ok(None);
-    }
-    find_in(&record, addresses, host)
-}
-
-/// Finds one of the addresses in the namespace of an attachment.
-fn find_in(
-    record: &AttachmentRecord,
-    addresses: &[IpAddr],
-    host: &mut dyn Host,
-) -> Result<Option<AddressInUse>, Error> {
-    if record.life(host) != Life::Alive {
+    let is_entered = host.namespaces().identity(Ns::Container)?.as_ref() == Some(&record.namespace.identity);
+    if is_entered || record.life(host) != Life::Alive {
         return Ok(None);
     }
     let Some(inside) = record.addresses(host)? else {
@@ -108,13 +103,4 @@ fn first_among(addresses: &[IpAddr], inside: &[Address]) -> Option<IpAddr> {
 pub fn await_end(name: IfName, host: &mut dyn Host) -> bool {
     let end = Step::Await { ns: Ns::Host, name, until: Until::PeerGone };
     host.apply(&end).inspect_err(|error| log::debug!("{error}")).is_ok()
-}
-
-fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    let has_address = |found: Vec<Address>| found.iter().any(|one| one.cidr.address() == address);
-    Ok(match LinkOwner::of(link, at) {
-        LinkOwner::This => host.namespaces().peer_addresses(link)?.is_some(),
-        LinkOwner::Another => false,
-        LinkOwner::Unlabelled => host.namespaces().peer_addresses(link)?.is_some_and(has_address),
-    })
 }

@@ -47,17 +47,13 @@ fn refuse_in_use(plugin: &str, result: &CniResult, at: &Attachment, host: &mut d
         log::warn!("an earlier namespace of {} cannot be examined: {}", at.container, error.in_full());
         None
     });
-    match found {
-        Some(AddressInUse { address, place }) => {
-            let text = format!("{} already has in another network namespace", at.container);
-            Err(fail!(
-                AddressHeld,
-                "{plugin} has given {address}, which {text}",
-                details: "the earlier namespace is {place}; delete the container, or end what keeps that namespace"
-            ))
-        }
-        None => Ok(()),
-    }
+    let Some(AddressInUse { address, place }) = found else { return Ok(()) };
+    let container = &at.container;
+    Err(fail!(
+        AddressHeld,
+        "{plugin} has given {address}, which {container} already has in another network namespace",
+        details: "the earlier namespace is {place}; delete the container, or end what keeps that namespace"
+    ))
 }
 
 /// Parses the result of a delegate's ADD.

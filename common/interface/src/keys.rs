@@ -104,11 +104,10 @@ mod tests {
 
     #[test]
     fn the_first_mac_that_is_given_counts_and_one_that_no_interface_can_have_is_named_with_its_key() {
+        let not_unicast = |what| format!("failed to create dummy: {what} is not a unicast address of 6 bytes");
         let [a, b] = ["02:00:00:00:00:0a", "02:00:00:00:00:0b"];
-        assert_eq!(
-            [mac([a, b]), mac(["", b]), mac(["", ""])],
-            [Some(a), Some(b), None].map(|mac| Ok(mac.map(str::to_owned)))
-        );
+        let want = [Some(a), Some(b), None].map(|mac| Ok(mac.map(str::to_owned)));
+        assert_eq!([mac([a, b]), mac(["", b]), mac(["", ""])], want);
         for (texts, message) in [
             (["zz", ""], "failed to create dummy: invalid runtimeConfig.mac".to_owned()),
             (["", "00:00:00:00:00:00"], not_unicast("mac 00:00:00:00:00:00")),
@@ -117,10 +116,6 @@ mod tests {
         ] {
             assert_eq!(mac(texts), Err((7, message)));
         }
-    }
-
-    fn not_unicast(what: &str) -> String {
-        format!("failed to create dummy: {what} is not a unicast address of 6 bytes")
     }
 
     #[test]

@@ -9,8 +9,7 @@ use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
-use cni_model::netns::NetnsError;
-use cni_model::netns::NumberedLink;
+use cni_model::netns::{NetnsError, NumberedLink};
 use cni_model::plan::{Ns, Step, temporary_name};
 use cni_plugin::abandoned::LENDER;
 use cni_plugin::attachment_record::{AttachmentRecord, is_of_another_attachment};
@@ -160,7 +159,8 @@ fn is_of_network(port: &Link, at: &Attachment) -> bool {
         && port.alias.as_deref().is_some_and(|alias| alias::has_digest_of(alias, &at.network))
 }
 
-fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+/// The addresses of a link of the namespace that is entered.
+pub(crate) fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     Ok(found.iter().map(|address| address.cidr.address()).collect())
 }

@@ -6,8 +6,6 @@ pub mod addressing;
 pub mod alias;
 pub mod child;
 pub mod earlier;
-#[cfg(test)]
-mod fixtures;
 pub mod ipam;
 pub mod keys;
 pub mod kinds;

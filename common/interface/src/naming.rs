@@ -35,14 +35,10 @@ pub fn refuse_pattern(making: &str, name: &IfName) -> Result<(), Error> {
 
 /// Refuses a name that an interface of the container has, which SPEC "ADD" makes an error.
 pub fn refuse_taken(making: &str, name: &IfName, host: &mut dyn Host) -> Result<(), Error> {
-    match host.link(Ns::Container, name)? {
-        Some(found) => {
-            let kind = found.kind.as_deref().map_or_else(String::new, |kind| format!(" of kind {kind}"));
-            let details = format!("the container has an interface {:?}{kind} already", found.name);
-            Err(fail!(Conflict, "failed to {making}: file exists", details: "{details}"))
-        }
-        None => Ok(()),
-    }
+    let Some(found) = host.link(Ns::Container, name)? else { return Ok(()) };
+    let kind = found.kind.as_deref().map_or_else(String::new, |kind| format!(" of kind {kind}"));
+    let details = format!("the container has an interface {:?}{kind} already", found.name);
+    Err(fail!(Conflict, "failed to {making}: file exists", details: "{details}"))
 }
 
 /// A name for an interface on the host, as the reference chooses them: `veth` and eight random digits.

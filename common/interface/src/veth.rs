@@ -6,11 +6,10 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Sysctl, SysctlNeed, VethPeer};
+use cni_model::plan::{LinkKind, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::alias;
-use crate::naming;
+use crate::{addressing, alias, child, naming};
 
 /// The names and addresses of a new veth pair; the runtime names the container's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +42,8 @@ impl NewVeth {
     /// routers. Both ends are still down.
     pub fn plan(&self, plan: &mut Plan, at: &Attachment, mtu: Option<u32>) {
         let peer = VethPeer { ns: Ns::Host, name: self.host.clone(), mac: self.host_mac.clone() };
-        let (name, mac) = (at.ifname.clone(), Some(self.container_mac.clone()));
-        let link = NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind: LinkKind::Veth { peer } };
-        plan.owned(Step::CreateLink { ns: Ns::Container, link });
+        let (kind, mac) = (LinkKind::Veth { peer }, Some(self.container_mac.clone()));
+        plan.owned(child::create(at.ifname.clone(), kind, mac, mtu));
         plan.within(self.set(LinkSetting::Alias(alias::of(at))));
         plan.within(accept_no_router(&self.host));
     }
@@ -60,14 +58,12 @@ impl NewVeth {
 /// Otherwise the kernel would check the address for two seconds, and meanwhile look up no neighbour through the link
 /// and forward no IPv6 packet there.
 pub fn trust_link_local(name: &IfName) -> Step {
-    let key = Sysctl::interface(Family::V6, name, "accept_dad");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: SysctlNeed::Wanted }
+    addressing::set(Ns::Host, Sysctl::interface(Family::V6, name, "accept_dad"), "0", SysctlNeed::Wanted)
 }
 
 /// Router advertisements of containers must not change the host's routes: CVE-2020-10749.
 pub fn accept_no_router(name: &IfName) -> Step {
-    let key = Sysctl::interface(Family::V6, name, "accept_ra");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: SysctlNeed::Wanted }
+    addressing::set(Ns::Host, Sysctl::interface(Family::V6, name, "accept_ra"), "0", SysctlNeed::Wanted)
 }
 
 /// The host's end of the pair whose other end is this link in the container, under any name. The kernel identifies it,

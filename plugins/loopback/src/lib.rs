@@ -101,12 +101,9 @@ fn result(netns: &str, addresses: &[Address]) -> CniResult {
 mod tests {
     use super::*;
 
-    fn lo(up: bool) -> Link {
-        Link { index: 1, name: "lo".to_owned(), mtu: 65536, up, ..Link::default() }
-    }
-
     #[test]
     fn a_lo_that_is_up_is_unchanged() {
+        let lo = |up| Link { index: 1, name: "lo".to_owned(), mtu: 65536, up, ..Link::default() };
         assert_eq!(plan(&lo(true)).to_string(), "");
         assert_eq!(plan(&lo(false)).to_string(), "owned  container: link set lo up\n");
     }

@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::version::Version;
 use cni_interface::child::create;
-use cni_interface::{kinds, leftovers, naming, routes, tables, verify};
+use cni_interface::{addressing, kinds, leftovers, naming, routes, tables, verify};
 use cni_model::link::Link;
 use cni_model::plan::{LinkKind, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, Until};
 use cni_model::routing::{BY_KERNEL, FullRoute, MAIN_TABLE};
@@ -202,10 +202,7 @@ fn own_routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRout
 fn kept_addresses(ifname: &IfName, need: SysctlNeed, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
     let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
     let before = host.files().sysctl(Ns::Container, &key)?.filter(|value| value != "1");
-    let set = |value: &str| {
-        let (key, value) = (key.clone(), value.to_owned());
-        Step::SetSysctl { ns: Ns::Container, key, value, need }
-    };
+    let set = |value: &str| addressing::set(Ns::Container, key.clone(), value, need);
     Ok(before.map(|before| [set("1"), set(&before)]))
 }
 

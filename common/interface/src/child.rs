@@ -36,9 +36,6 @@ pub const NOTIFY: &[InterfaceParameter] = &[
     InterfaceParameter { family: Family::V6, parameter: "ndisc_notify", value: "1" },
 ];
 
-/// The place of the link in the result, which has no other.
-pub const INTERFACE: i64 = 0;
-
 /// The checked configuration of a plugin, with what is specific to its links.
 pub trait ChildConfig: Sized + 'static {
     /// The `type` in configurations.
@@ -185,7 +182,15 @@ pub fn ask_ipam(
     if !ipam::speaks_by_link(plugin) {
         journal.undo_first(Step::RemoveLinkByIndex { ns: Ns::Container, index: link.index });
     }
-    ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)
+    resolve(answer?, dns)
+}
+
+/// Addresses and routes for a link whose gateways are not on the host. It is the only one in the result.
+///
+/// # Errors
+/// If no interface can have them.
+pub fn resolve(answer: CniResult, dns: &Dns) -> Result<ResolvedNetwork, Error> {
+    ResolvedNetwork::decide(answer, HostGateway::None, 0, dns)
 }
 
 /// Gives a link its addresses, sets it up, and answers. The parameters are set for a link with addresses. Neighbours are on

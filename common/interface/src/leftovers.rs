@@ -181,7 +181,7 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
     let of_record = |record, host: &mut dyn Host| ExpectedLink::of(kind, record, request, host);
     let expected = record.as_ref().and_then(|record| removal.attempt(|host| of_record(record, host)).flatten());
     let found = match &record {
-        _ if is_reached => remove_reached_child(kind, request, (record.as_ref(), expected.as_ref()), &mut removal),
+        _ if is_reached => remove_reached_child(kind, request, &at, (record.as_ref(), expected.as_ref()), &mut removal),
         Some(record) => removal.attempt(|host| remove_numbered_child(kind, record, expected.as_ref(), host)),
         None => None,
     };
@@ -204,16 +204,16 @@ pub enum ChildPlace {
 fn remove_reached_child(
     kind: &'static str,
     request: &Request,
+    at: &Attachment,
     (record, expected): (Option<&AttachmentRecord>, Option<&ExpectedLink<'_>>),
     removal: &mut Removal<'_>,
 ) -> Option<ChildPlace> {
-    let at = removal.attempt(|_| Ok(request.attachment()?))?;
     let recorded = record.and_then(|record| record.link.as_ref());
     let is_ours = |link: &Link, host: &mut dyn Host| {
         Ok(is_of_kind(link, kind)
             && match recorded {
                 Some(own) => own.may_be(link),
-                None => may_be_in_result(link, request, &at, host)? && !is_of_another_attachment(&at, link, host)?,
+                None => may_be_in_result(link, request, at, host)? && !is_of_another_attachment(at, link, host)?,
             })
     };
     let is_in_place = expected.and_then(|expected| removal.attempt(|host| expected.is_in_entered(host)));

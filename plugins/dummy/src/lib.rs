@@ -7,7 +7,6 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Dns};
 use cni_interface::child::{self, ChildConfig, ChildPlugin};
 use cni_interface::keys::IpamKey;
-use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::link::Link;
 use cni_model::plan::{Dad, LinkKind, Plan};
@@ -60,7 +59,7 @@ impl ChildConfig for Config {
         naming::refuse_taken(MAKING, &name, journal.host())?;
         let mac = naming::random_mac(journal.host());
         let answer = ipam::add(&self.ipam, request, journal)?;
-        let network = ResolvedNetwork::decide(answer, HostGateway::None, child::INTERFACE, &self.dns)?;
+        let network = child::resolve(answer, &self.dns)?;
         let mut plan = Plan::default();
         plan.owned(child::create(name.clone(), LinkKind::Dummy, Some(mac), None));
         addressing::assign(&mut plan, &name, &network, Dad::Skip, &[]);

@@ -9,7 +9,6 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Dns};
 use cni_interface::child::{self, ChildConfig, ChildPlugin, MasterChoice};
 use cni_interface::keys::{self, IpamKey};
-use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_plugin::host::{Host, LinkQuery};
@@ -87,9 +86,7 @@ impl ChildConfig for Config {
         let kind = choice.child(&master, ChildKind::Ipvlan { mode: self.mode });
         child::make(MAKING, kind, None, self.mtu, request, journal)?;
         let network = match previous {
-            Some(result) if self.ipam.is_none() => {
-                ResolvedNetwork::decide(result, HostGateway::None, child::INTERFACE, &self.dns)?
-            }
+            Some(result) if self.ipam.is_none() => child::resolve(result, &self.dns)?,
             Some(_) | None => child::ask_ipam(self.ipam.as_deref(), &self.dns, request, journal)?,
         };
         child::finish(network, child::NOTIFY, request, journal)

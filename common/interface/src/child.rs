@@ -24,7 +24,7 @@ use cni_plugin::share::Share;
 use crate::addressing::{self, InterfaceParameter};
 use crate::network::{HostGateway, ResolvedNetwork};
 use crate::result::{described, layer_two};
-use crate::{ipam, kinds, leftovers, naming, verify};
+use crate::{ipam, leftovers, naming, verify};
 
 mod master;
 
@@ -66,7 +66,7 @@ pub trait ChildConfig: Sized + 'static {
 
     /// Requires, for STATUS, that the link can be created.
     fn require_parts(&self, host: &mut dyn Host) -> Result<(), Error> {
-        kinds::require(Self::LINK, host)
+        verify::known_kind(Self::LINK, host)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The routing tables of a container: which are in use, and the lock for choosing one.
+//! The routing tables of a container: which are in use, the lock for choosing one, and the routes of an interface.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_model::plan::Ns;
+use cni_model::routing::FullRoute;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::lock::LockName;
 
@@ -37,6 +38,16 @@ pub fn taken(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
         taken.extend(host.routing().routes(Ns::Container, family, None)?.iter().map(|route| route.table));
     }
     Ok(taken)
+}
+
+/// The routes of both families that leave by a link, in one table.
+pub fn routes_of(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
+    let mut routes = Vec::new();
+    for family in Family::ALL {
+        routes.extend(host.routing().full_routes(Ns::Container, family, table)?);
+    }
+    routes.retain(|route| route.link == link);
+    Ok(routes)
 }
 
 /// The first table from a number on that is not taken.

@@ -1,4 +1,4 @@
-//! Compares a container's interface with the result of ADD, for CHECK. It changes nothing.
+//! Compares a container's interface with the result of ADD, for CHECK, and looks at the kernel, for STATUS. It changes nothing.
 //!
 //! Routes and addresses that ADD did not add are ignored.
 
@@ -71,6 +71,14 @@ pub fn kind(link: &Link, wanted: &'static str) -> Result<(), Error> {
         let name = &link.name;
         Err(fail!(CheckFailed, "Interface {name} does not have link type of {wanted}"))
     }
+}
+
+/// Requires, for STATUS, that the kernel can make links of a kind, by its own word.
+pub fn known_kind(kind: &'static str, host: &mut dyn Host) -> Result<(), Error> {
+    if host.devices().has_link_kind(kind)? {
+        return Ok(());
+    }
+    Err(fail!(NotAvailable, "this kernel has no links of kind {kind}, load their module"))
 }
 
 /// Requires that a link is up.

@@ -13,7 +13,7 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
-use cni_interface::{alias, kinds, naming, verify};
+use cni_interface::{alias, naming, verify};
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
 use cni_model::traffic::{FilterRank, RootQdisc, Shaper};
@@ -134,7 +134,7 @@ impl Plugin for Bandwidth {
     /// Checks whether this kernel can carry out the limits. Limits that come from the runtime are not known yet.
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         match Config::load(request)?.egress {
-            Some(_) => kinds::require(IFB, host),
+            Some(_) => verify::known_kind(IFB, host),
             None => Ok(()),
         }
     }

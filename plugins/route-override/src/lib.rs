@@ -11,7 +11,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Route};
 use cni_core::valid::ValidAttachments;
-use cni_interface::{leftovers, routes, tables, verify};
+use cni_interface::{leftovers, tables, verify};
 use cni_model::plan::{NewRoute, Ns, Plan, Step};
 use cni_model::record::RecordKind;
 use cni_model::routing::{ADVMSS_METRIC, BY_KERNEL, FullRoute, LINK_SCOPE, MAIN_TABLE, MTU_METRIC};
@@ -302,7 +302,7 @@ fn observe(ifname: &IfName, others: &[NewRoute], host: &mut dyn Host) -> Result<
     let tables: BTreeSet<u32> = others.iter().filter_map(|route| route.table).chain([MAIN_TABLE]).collect();
     let mut found = Vec::new();
     for table in tables {
-        found.extend(routes::of_link(link, table, host)?);
+        found.extend(tables::routes_of(link, table, host)?);
     }
     Ok((link, found))
 }

@@ -12,7 +12,7 @@ use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
-use cni_interface::{routes, tables};
+use cni_interface::tables;
 use cni_model::plan::{Ns, Plan, Step};
 use cni_model::record::RecordKind;
 use cni_model::routing::{BY_PROGRAM, FullRoute, MAIN_TABLE, SourceRule};
@@ -53,7 +53,7 @@ impl Facts {
     pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
         let no_link = || fail!(Kernel, "Cannot find network interface {ifname}: Link not found");
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
-        let routes = routes::of_link(link, MAIN_TABLE, host)?;
+        let routes = tables::routes_of(link, MAIN_TABLE, host)?;
         Ok(Self { link, routes, tables: tables::taken(host)?, ..Self::of_rules(host)? })
     }
 }

@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::version::Version;
 use cni_interface::child::create;
-use cni_interface::{addressing, kinds, leftovers, naming, routes, tables, verify};
+use cni_interface::{addressing, leftovers, naming, tables, verify};
 use cni_model::link::Link;
 use cni_model::plan::{LinkKind, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, Until};
 use cni_model::routing::{BY_KERNEL, FullRoute, MAIN_TABLE};
@@ -132,7 +132,7 @@ impl Plugin for Vrf {
 
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Config::load(request)?;
-        kinds::require("vrf", host)
+        verify::known_kind("vrf", host)
     }
 }
 
@@ -191,7 +191,7 @@ fn refuse_other_master(interface: &Link, vrf: Option<u32>, host: &mut dyn Host) 
 /// The routes of an interface in a table, except those that the kernel adds itself; routes whose next hop is in the
 /// network of another route come after it.
 fn own_routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
-    let mut routes = routes::of_link(link, table, host)?;
+    let mut routes = tables::routes_of(link, table, host)?;
     routes.retain(|route| route.protocol != BY_KERNEL);
     routes.sort_by_key(|route| route.gateway.is_some());
     Ok(routes)

@@ -8,7 +8,7 @@ use cni_model::plan::{ChildKind, LinkKind, MasterLink, Ns};
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::kinds;
+use crate::verify;
 
 /// The configured master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl MasterChoice {
     /// Requires, for STATUS, that the kernel has such links, and that the master exists and is up. Skips a master in the
     /// container, since STATUS has no container.
     pub fn require(&self, kind: &'static str, host: &mut dyn Host) -> Result<(), Error> {
-        kinds::require(kind, host)?;
+        verify::known_kind(kind, host)?;
         if self.ns == Ns::Container {
             return Ok(());
         }

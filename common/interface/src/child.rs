@@ -22,8 +22,7 @@ use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
 use crate::addressing::{self, InterfaceParameter};
-use crate::network::{HostGateway, ResolvedNetwork};
-use crate::result::{described, layer_two};
+use crate::network::{HostGateway, ResolvedNetwork, described, layer_two};
 use crate::{ipam, leftovers, naming, verify};
 
 mod master;

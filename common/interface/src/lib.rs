@@ -14,7 +14,6 @@ mod moved_on;
 pub mod naming;
 pub mod network;
 pub mod next_holder;
-pub mod result;
 pub mod tables;
 pub mod verify;
 pub mod veth;

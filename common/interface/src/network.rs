@@ -1,4 +1,4 @@
-//! Derives gateways, the default route, and the next hop of every route from the IPAM plugin's result.
+//! The result of ADD: derives gateways, the default route, and the next hop of every route from the IPAM plugin's result.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use cni_core::cidr::{Cidr, ip_offset};
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::family::Family;
-use cni_core::result::{CniResult, Dns, IpConfig, Route};
+use cni_core::result::{CniResult, Dns, Interface, IpConfig, Route};
+use cni_model::link::Link;
 use cni_model::plan::NewRoute;
 use cni_model::routing::LINK_SCOPE;
 
@@ -132,6 +133,21 @@ fn checked(route: &Route) -> Result<NewRoute, Error> {
         return Err(fail!(InvalidConfig, "failed to add route to {dst}: its gateway {gw} is of another family"));
     }
     NewRoute::try_from(route).map_err(|problem| fail!(InvalidConfig, "failed to add route to {dst}: {problem}"))
+}
+
+/// The answer for a network without IPAM: name resolution, and no address.
+pub fn layer_two(dns: &Dns) -> CniResult {
+    CniResult { dns: dns.clone(), ..CniResult::default() }
+}
+
+/// A link as it is printed in the result: `sandbox` is `CNI_NETNS` as given, and empty for a link on the host.
+pub fn described(link: &Link, sandbox: &str) -> Interface {
+    Interface {
+        name: link.name.clone(),
+        mac: link.mac.as_ref().map(ToString::to_string).unwrap_or_default(),
+        sandbox: sandbox.to_owned(),
+        ..Interface::default()
+    }
 }
 
 #[cfg(test)]

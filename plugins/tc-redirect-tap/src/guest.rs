@@ -8,7 +8,7 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, IpConfig};
 use cni_core::version::Version;
 use cni_interface::alias::LinkOwner;
-use cni_interface::result::described;
+use cni_interface::network::described;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};

@@ -14,7 +14,7 @@ use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Dns};
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
-use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
+use cni_model::plan::{Dad, LinkKind, Ns, Plan, Step};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
@@ -154,13 +154,8 @@ pub fn make(
     naming::refuse_pattern(making, &name)?;
     naming::refuse_taken(making, &name, journal.host())?;
     let mut plan = Plan::default();
-    plan.owned(create(name, kind, mac, mtu));
+    plan.owned(naming::create(name, kind, mac, mtu));
     journal.apply(&plan)
-}
-
-/// The step that creates a link in the container, whose MAC address and MTU are the kernel's choice unless given.
-pub fn create(name: IfName, kind: LinkKind, mac: Option<Mac>, mtu: Option<u32>) -> Step {
-    Step::CreateLink { ns: Ns::Container, link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind } }
 }
 
 /// Asks the IPAM plugin for the addresses of an existing link. A network without one has no addresses.

@@ -1,10 +1,10 @@
-//! Names and MAC addresses of the interfaces that a plugin makes.
+//! The interfaces that a plugin makes: their names and MAC addresses.
 
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_model::plan::Ns;
+use cni_model::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
 use cni_plugin::host::Host;
 
 /// Whether the kernel would treat a name as a pattern: `dev_alloc_name` of `net/core/dev.c`.
@@ -39,6 +39,11 @@ pub fn refuse_taken(making: &str, name: &IfName, host: &mut dyn Host) -> Result<
     let kind = found.kind.as_deref().map_or_else(String::new, |kind| format!(" of kind {kind}"));
     let details = format!("the container has an interface {:?}{kind} already", found.name);
     Err(fail!(Conflict, "failed to {making}: file exists", details: "{details}"))
+}
+
+/// The step that creates a link in the container, whose MAC address and MTU are the kernel's choice unless given.
+pub fn create(name: IfName, kind: LinkKind, mac: Option<Mac>, mtu: Option<u32>) -> Step {
+    Step::CreateLink { ns: Ns::Container, link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind } }
 }
 
 /// A name for an interface on the host, as the reference chooses them: `veth` and eight random digits.

@@ -9,7 +9,7 @@ use cni_model::link::Link;
 use cni_model::plan::{LinkKind, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::{addressing, alias, child, naming};
+use crate::{addressing, alias, naming};
 
 /// The names and addresses of a new veth pair; the runtime names the container's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl NewVeth {
     pub fn plan(&self, plan: &mut Plan, at: &Attachment, mtu: Option<u32>) {
         let peer = VethPeer { ns: Ns::Host, name: self.host.clone(), mac: self.host_mac.clone() };
         let (kind, mac) = (LinkKind::Veth { peer }, Some(self.container_mac.clone()));
-        plan.owned(child::create(at.ifname.clone(), kind, mac, mtu));
+        plan.owned(naming::create(at.ifname.clone(), kind, mac, mtu));
         plan.within(self.set(LinkSetting::Alias(alias::of(at))));
         plan.within(accept_no_router(&self.host));
     }

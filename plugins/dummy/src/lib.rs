@@ -61,7 +61,7 @@ impl ChildConfig for Config {
         let answer = ipam::add(&self.ipam, request, journal)?;
         let network = child::resolve(answer, &self.dns)?;
         let mut plan = Plan::default();
-        plan.owned(child::create(name.clone(), LinkKind::Dummy, Some(mac), None));
+        plan.owned(naming::create(name.clone(), LinkKind::Dummy, Some(mac), None));
         addressing::assign(&mut plan, &name, &network, Dad::Skip, &[]);
         journal.apply(&plan)?;
         child::answer(&name, network, request, journal)

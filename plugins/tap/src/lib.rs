@@ -113,7 +113,7 @@ impl ChildConfig for Config {
         let mac = self.mac.unwrap_or_else(|| naming::random_mac(journal.host()));
         let kind = LinkKind::Tap { tap: self.tap, label: self.label, headers: TapHeaders::None, alias: None };
         let mut plan = Plan::default();
-        plan.owned(child::create(name.clone(), kind, Some(mac), self.mtu));
+        plan.owned(naming::create(name.clone(), kind, Some(mac), self.mtu));
         if let Some(bridge) = self.bridge {
             plan.within(Step::set_link(Ns::Container, &name, LinkSetting::Master(bridge)));
         }

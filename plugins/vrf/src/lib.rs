@@ -8,7 +8,6 @@ use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::version::Version;
-use cni_interface::child::create;
 use cni_interface::{addressing, leftovers, naming, tables, verify};
 use cni_model::link::Link;
 use cni_model::plan::{LinkKind, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, Until};
@@ -61,7 +60,7 @@ impl Plugin for Vrf {
         let routes = own_routes(interface.index, MAIN_TABLE, host)?;
         let mut plan = Plan::default();
         if vrf.is_none() {
-            plan.owned(create(config.name.clone(), LinkKind::Vrf { table }, None, None));
+            plan.owned(naming::create(config.name.clone(), LinkKind::Vrf { table }, None, None));
         }
         if vrf.is_none_or(|(link, _)| !link.up) {
             plan.owned(Step::set_link(Ns::Container, &config.name, LinkSetting::Up));

@@ -38,7 +38,14 @@ const FLANNEL: &str = "flannel";
 
 /// Which backend masquerades some addresses: the configured one, or the one that the host has.
 pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Host) -> Result<Backend, Error> {
-    let families = addresses.iter().map(|address| address.family());
+    choose_for(configured, addresses.iter().map(|address| address.family()), host)
+}
+
+fn choose_for(
+    configured: Option<Backend>,
+    families: impl Iterator<Item = Family>,
+    host: &mut dyn Host,
+) -> Result<Backend, Error> {
     match configured {
         Some(backend) => Ok(backend),
         None => Ok(Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, families)),
@@ -110,13 +117,14 @@ pub fn remove_made_by_reference(
     let added = added_addresses(request, at, host);
     let own = own_addresses(&added, sandbox, &kept_addresses(&added, sandbox));
     let mut removal = Removal::new(host);
-    for family in Family::ALL.into_iter().filter(|family| own.iter().any(|address| Family::of(*address) == *family)) {
+    for family in families_of(&own) {
         removal.attempt(|host| {
-            let is_there = has_chain(at, family, host)?;
-            remove_found(is_there.then(|| iptables::remove_listed(at, family, &own).into()), host)
+            let tables = host.netfilter(Ns::Host)?.iptables();
+            let chain = unless_absent(tables.list(family, IptablesTable::Nat, &at.masquerade_chain()))?.flatten();
+            remove_found(chain.map(|_| iptables::remove_listed(at, family, &own)), host)
         });
     }
-    removal.attempt(|host| remove_found(Some(nftables::remove(at).into()), host));
+    removal.step(&Step::remove_rules(nftables::remove(at)));
     if let Err(error) = removal.finish() {
         log::warn!("a masquerade that the Go plugins have made may stay: {}", error.in_full());
     }
@@ -131,13 +139,6 @@ fn is_made_by_reference(plugin: &str, at: &Attachment, sandbox: &NamespaceConten
         NamespaceVeth::None => &[plugin, FLANNEL],
     };
     AttachmentRecord::find(at, host).is_none_or(|record| !makers.contains(&record.maker.as_str()))
-}
-
-/// Whether the chain of an attachment exists. Nothing else is read.
-fn has_chain(at: &Attachment, family: Family, host: &mut dyn Host) -> Result<bool, Error> {
-    let tables = host.netfilter(Ns::Host)?.iptables();
-    let chain = unless_absent(tables.list(family, IptablesTable::Nat, &at.masquerade_chain()))?;
-    Ok(chain.flatten().is_some())
 }
 
 /// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
@@ -159,10 +160,7 @@ fn removals(
     let is_added = |address: &&IpAddr| added.is_empty() || added.contains(address);
     let families: Vec<Family> = own.iter().filter(is_added).map(|address| Family::of(*address)).collect();
     let configured = configured(request).filter(|_| !families.is_empty());
-    let chosen = match configured {
-        Some(backend) => backend,
-        None => Backend::choose(host.netfilter(Ns::Host)?, IptablesTable::Nat, families.iter().copied()),
-    };
+    let chosen = choose_for(configured, families.iter().copied(), host)?;
     let expected = if is_added_only || chosen == Backend::Iptables { own } else { Vec::new() };
     let known_if = |backend: Backend, removal: RuleRemoval| {
         if configured == Some(backend) { removal.known() } else { removal }
@@ -210,6 +208,11 @@ fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> V
     reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).chain(recorded).collect()
 }
 
+/// The families of some addresses.
+fn families_of(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
+    Family::ALL.into_iter().filter(|family| addresses.iter().any(|address| Family::of(*address) == *family))
+}
+
 /// The addresses of ADD and those of the interface, without those whose rules are `kept`.
 fn own_addresses(added: &[IpAddr], sandbox: &NamespaceContents, kept: &[IpAddr]) -> Vec<IpAddr> {
     let mut own: Vec<IpAddr> =
@@ -236,35 +239,22 @@ fn kept_addresses(added: &[IpAddr], sandbox: &NamespaceContents) -> Vec<IpAddr> 
 pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {
-        removal.attempt(|host| remove_found(stale_by_iptables(family, network, valid, host)?, host));
+        removal.attempt(|host| {
+            let (table, chain) = (IptablesTable::Nat, iptables::postrouting());
+            let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, table, &chain))?;
+            remove_found(stale(family, table, rules.flatten().unwrap_or_default(), network, valid), host)
+        });
     }
-    removal.attempt(|host| remove_found(stale_by_nftables(network, valid, host)?, host));
+    removal.attempt(|host| {
+        let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&nftables::checks()))?;
+        remove_found(nftables::stale(&rules.flatten().unwrap_or_default(), network, valid), host)
+    });
     removal.attempt(|host| record::remove_stale(network, valid, host));
     removal.finish()
 }
 
-fn remove_found(unwanted: Option<RuleRemoval>, host: &mut dyn Host) -> Result<(), Error> {
-    unwanted.map_or(Ok(()), |unwanted| host.apply(&Step::remove_rules(unwanted)).map(|_| ()))
-}
-
-fn stale_by_iptables(
-    family: Family,
-    network: &NetworkName,
-    valid: &ValidAttachments,
-    host: &mut dyn Host,
-) -> Result<Option<RuleRemoval>, Error> {
-    let (table, chain) = (IptablesTable::Nat, iptables::postrouting());
-    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, table, &chain))?;
-    Ok(stale(family, table, rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
-}
-
-fn stale_by_nftables(
-    network: &NetworkName,
-    valid: &ValidAttachments,
-    host: &mut dyn Host,
-) -> Result<Option<RuleRemoval>, Error> {
-    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&nftables::checks()))?;
-    Ok(nftables::stale(&rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
+fn remove_found(unwanted: Option<impl Into<RuleRemoval>>, host: &mut dyn Host) -> Result<(), Error> {
+    unwanted.map_or(Ok(()), |unwanted| host.apply(&Step::remove_rules(unwanted)).map(drop))
 }
 
 /// The rules of an attachment that are not complete, for CHECK and for a repair. Where the configuration does not
@@ -294,12 +284,9 @@ pub fn verify(
     result: &CniResult,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    match find_missing(configured, at, result, host)?.into_iter().next() {
-        Some(MissingPart { missing: rule, plan: _ }) => {
-            Err(fail!(CheckFailed, "masquerade rule of the container not found: {rule}"))
-        }
-        None => Ok(()),
-    }
+    let missing = find_missing(configured, at, result, host)?;
+    let Some(MissingPart { missing: rule, plan: _ }) = missing.first() else { return Ok(()) };
+    Err(fail!(CheckFailed, "masquerade rule of the container not found: {rule}"))
 }
 
 fn missing_by(

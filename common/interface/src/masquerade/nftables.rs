@@ -98,7 +98,7 @@ fn entrance() -> Vec<NftRule> {
 }
 
 /// The tag by which the rules of an attachment are found.
-pub fn tag(at: &Attachment) -> RuleTag {
+fn tag(at: &Attachment) -> RuleTag {
     RuleTag::Begins(instance(at))
 }
 

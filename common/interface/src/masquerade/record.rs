@@ -5,17 +5,15 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_model::plan::Step;
 use cni_model::record::{RecordKey, RecordKind};
-use cni_netfilter::RuleRemoval;
 use cni_plugin::host::Host;
 use cni_plugin::owner;
 use cni_plugin::removal::Removal;
 
-use super::iptables;
+use super::{families_of, iptables};
 
 /// The words of [`owner::text`].
 const OWNER_WORDS: usize = 3;
@@ -68,10 +66,8 @@ pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
             }
             if let Some(at) = owner.filter(|at| valid.contains(at.container.as_str(), None)) {
                 let own = addresses(&at, host)?;
-                for family in Family::ALL.into_iter().filter(|family| own.iter().any(|one| Family::of(*one) == *family))
-                {
-                    let jumps = RuleRemoval::from(iptables::remove_listed(&at, family, &own));
-                    host.apply(&Step::remove_rules(jumps))?;
+                for family in families_of(&own) {
+                    host.apply(&Step::remove_rules(iptables::remove_listed(&at, family, &own)))?;
                 }
             }
             host.apply(&Step::RemoveRecord { key }).map(drop)

@@ -376,15 +376,11 @@ pub fn remove_veth(at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn 
         NamespaceVeth::Own(port) => vec![port.clone()],
         NamespaceVeth::None | NamespaceVeth::Unlabelled(_) => links_of(at, host)?,
     };
-    let mut removal = Removal::new(host);
-    match &sandbox.veth {
-        NamespaceVeth::Unlabelled(index) if ports.is_empty() => {
-            removal.attempt(|host| remove_found(*index, host));
-        }
-        NamespaceVeth::None | NamespaceVeth::Unlabelled(_) | NamespaceVeth::Own(_) => {
-            ports.into_iter().for_each(|name| removal.step(&Step::RemoveLink { ns: Ns::Host, name }));
-        }
+    if let (NamespaceVeth::Unlabelled(index), []) = (&sandbox.veth, &ports[..]) {
+        return remove_found(*index, host).map(drop);
     }
+    let mut removal = Removal::new(host);
+    ports.into_iter().for_each(|name| removal.step(&Step::RemoveLink { ns: Ns::Host, name }));
     removal.finish()
 }
 

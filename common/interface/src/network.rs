@@ -58,15 +58,10 @@ impl ResolvedNetwork {
             return Err(fail!(InvalidConfig, "IPAM plugin returned missing IP config"));
         }
         ips.iter_mut().for_each(|ip| ip.interface = Some(interface));
-        let gateways = match gateway {
-            HostGateway::None => Vec::new(),
-            HostGateway::Address => host_gateways(&mut ips)?,
-            HostGateway::DefaultRoute => {
-                let gateways = host_gateways(&mut ips)?;
-                add_default_routes(&mut routes, &ips);
-                gateways
-            }
-        };
+        let gateways = if gateway == HostGateway::None { Vec::new() } else { host_gateways(&mut ips)? };
+        if gateway == HostGateway::DefaultRoute {
+            add_default_routes(&mut routes, &ips);
+        }
         let decided = next_hops(&routes, &ips)?;
         let dns = if dns.is_absent() { ipam_dns } else { dns.clone() };
         Ok(Self { result: CniResult { interfaces: Vec::new(), ips, routes, dns }, gateways, routes: decided })

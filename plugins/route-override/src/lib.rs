@@ -205,9 +205,8 @@ impl Config {
     fn added(&self, result: &CniResult, ifname: &IfName) -> Vec<Route> {
         let gateway = |route: &Route| {
             let mut own = result.ips_of(ifname.as_str()).filter(|ip| ip.address.family() == route.family());
-            own.find_map(|ip| ip.gateway)
+            own.find_map(|ip| ip.gateway).filter(|_| !is_on_link(route.scope))
         };
-        let gateway = |route: &Route| if is_on_link(route.scope) { None } else { gateway(route) };
         let with_gateway = |route: &Route| Route { gw: route.gw.or_else(|| gateway(route)), ..route.clone() };
         self.added.iter().map(with_gateway).collect()
     }

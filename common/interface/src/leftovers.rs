@@ -18,7 +18,7 @@ use cni_plugin::namespace::{Life, RecordedLink};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::moved_on::{ExpectedLink, not_searched};
+use crate::moved_on::{ExpectedLink, addresses_of, not_searched};
 use crate::{verify, veth};
 
 /// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
@@ -157,12 +157,6 @@ fn is_of_other_interface(port: &Link, at: &Attachment) -> bool {
 fn is_of_network(port: &Link, at: &Attachment) -> bool {
     LinkOwner::of(port, at) == LinkOwner::Another
         && port.alias.as_deref().is_some_and(|alias| alias::has_digest_of(alias, &at.network))
-}
-
-/// The addresses of a link of the namespace that is entered.
-pub(crate) fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
-    let found = host.addresses(Ns::Container, Some(link.index), None)?;
-    Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
 /// Removes the link that ADD made in the container, even under another name, and what a killed ADD left under its

@@ -117,7 +117,7 @@ pub fn remove_made_by_reference(
     let added = added_addresses(request, at, host);
     let own = own_addresses(&added, sandbox, &kept_addresses(&added, sandbox));
     let mut removal = Removal::new(host);
-    for family in families_of(&own) {
+    for family in iptables::families_of(&own) {
         removal.attempt(|host| {
             let tables = host.netfilter(Ns::Host)?.iptables();
             let chain = unless_absent(tables.list(family, IptablesTable::Nat, &at.masquerade_chain()))?.flatten();
@@ -206,11 +206,6 @@ fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> V
         Vec::new()
     });
     reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).chain(recorded).collect()
-}
-
-/// The families of some addresses.
-fn families_of(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
-    Family::ALL.into_iter().filter(|family| addresses.iter().any(|address| Family::of(*address) == *family))
 }
 
 /// The addresses of ADD and those of the interface, without those whose rules are `kept`.

@@ -26,7 +26,6 @@ use cni_plugin::namespace::RecordedLink;
 use cni_plugin::removal::Removal;
 
 use crate::ipam;
-use crate::leftovers::addresses_of;
 
 /// The IPAM plugin whose CHECK says whether an address is still the attachment's. That of others may succeed without a
 /// lease.
@@ -188,6 +187,12 @@ impl<'a> ExpectedLink<'a> {
 
 fn mac_of(link: &Link) -> Option<String> {
     link.mac.as_ref().map(ToString::to_string)
+}
+
+/// The addresses of a link of the namespace that is entered.
+pub fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let found = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
 /// The link of an attachment may be in a namespace which was not searched, for these reasons.

@@ -78,3 +78,8 @@ pub fn remove_listed(at: &Attachment, family: Family, own: &[IpAddr]) -> Iptable
     removal.chains.iter_mut().for_each(|chain| chain.jumps = JumpRemoval::Listed);
     removal
 }
+
+/// The families of some addresses.
+pub fn families_of(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
+    Family::ALL.into_iter().filter(|family| addresses.iter().any(|address| Family::of(*address) == *family))
+}

@@ -13,7 +13,7 @@ use cni_plugin::host::Host;
 use cni_plugin::owner;
 use cni_plugin::removal::Removal;
 
-use super::{families_of, iptables};
+use super::iptables;
 
 /// The words of [`owner::text`].
 const OWNER_WORDS: usize = 3;
@@ -66,7 +66,7 @@ pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
             }
             if let Some(at) = owner.filter(|at| valid.contains(at.container.as_str(), None)) {
                 let own = addresses(&at, host)?;
-                for family in families_of(&own) {
+                for family in iptables::families_of(&own) {
                     host.apply(&Step::remove_rules(iptables::remove_listed(&at, family, &own)))?;
                 }
             }

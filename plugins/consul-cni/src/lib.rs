@@ -135,16 +135,11 @@ fn redirection(request: &Request, host: &mut dyn Host) -> Result<Redirection, Er
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Keys {
-    #[serde(rename = "log_level")]
-    _log_level: String,
-    #[serde(rename = "cni_bin_dir")]
-    _cni_bin_dir: String,
-    #[serde(rename = "cni_net_dir")]
-    _cni_net_dir: String,
-    #[serde(rename = "kubeconfig")]
-    _kubeconfig: String,
-    #[serde(rename = "multus")]
-    _multus: bool,
+    log_level: String,
+    cni_bin_dir: String,
+    cni_net_dir: String,
+    kubeconfig: String,
+    multus: bool,
 }
 
 /// Checks the types of the configuration's keys.

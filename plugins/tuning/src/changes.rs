@@ -129,15 +129,10 @@ pub fn holders<'a>(own: &ChangedParameter, others: &'a [Changes]) -> impl Iterat
 /// Renders the former properties of an interface in the reference's format: the members that ADD has changed, in a fixed
 /// order, one on each line.
 pub fn render_backup(before: &Properties) -> String {
-    let Properties { mac, promisc, mtu, all_multicast, tx_queue_length } = before;
-    let members = [
-        mac.as_ref().map(|mac| format!(" \"mac\": \"{mac}\"")),
-        promisc.map(|on| format!(" \"promisc\": {on}")),
-        mtu.map(|mtu| format!(" \"mtu\": {mtu}")),
-        all_multicast.map(|on| format!(" \"allmulti\": {on}")),
-        tx_queue_length.map(|packets| format!(" \"txQLen\": {packets}")),
-    ];
-    let members: Vec<String> = members.into_iter().flatten().collect();
+    let [mac, promisc, mtu, all_multicast, tx_queue_length] = before.texts();
+    let texts = [mac.map(|mac| format!("\"{mac}\"")), promisc, mtu, all_multicast, tx_queue_length];
+    let members = ["mac", "promisc", "mtu", "allmulti", "txQLen"].iter().zip(texts);
+    let members: Vec<String> = members.filter_map(|(name, text)| Some(format!(" \"{name}\": {}", text?))).collect();
     if members.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n}}", members.join(",\n")) }
 }
 

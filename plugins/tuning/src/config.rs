@@ -185,6 +185,18 @@ impl Properties {
         }
     }
 
+    /// The values, in the reference's order.
+    pub fn texts(&self) -> [Option<String>; 5] {
+        let Self { mac, promisc, mtu, all_multicast, tx_queue_length } = self;
+        [
+            mac.as_ref().map(ToString::to_string),
+            promisc.map(|on| on.to_string()),
+            mtu.map(|mtu| mtu.to_string()),
+            all_multicast.map(|on| on.to_string()),
+            tx_queue_length.map(|packets| packets.to_string()),
+        ]
+    }
+
     /// The steps of ADD, in the reference's order.
     pub fn steps(&self, name: &IfName) -> Vec<Step> {
         let Self { mac, promisc, mtu, all_multicast, tx_queue_length } = self.clone();

@@ -220,10 +220,12 @@ fn verify_parameter(key: &Sysctl, wanted: &str, host: &mut dyn Host) -> Result<(
     Err(fail!(CheckFailed, "Error: Tuning {text}, current value is {found}"))
 }
 
+/// The reference's words for the properties.
+const WORDS: [&str; 5] = ["Ethernet", "promiscuous mode", "MTU", "all-multicast mode", "Transmit Queue Length"];
+
 fn verify_properties(wanted: &Properties, link: &Link, name: &IfName) -> Result<(), Error> {
-    let found = Properties::before(link, wanted);
-    let texts = texts(wanted).into_iter().zip(texts(&found));
-    for ((property, wanted), (_, found)) in texts {
+    let found = Properties::before(link, wanted).texts();
+    for ((property, wanted), found) in WORDS.iter().zip(wanted.texts()).zip(found) {
         if wanted != found {
             let [wanted, found] = [wanted, found].map(|value| value.unwrap_or_else(|| "none".to_owned()));
             let text = format!("configured {property} of {name} is {wanted}");
@@ -231,16 +233,4 @@ fn verify_properties(wanted: &Properties, link: &Link, name: &IfName) -> Result<
         }
     }
     Ok(())
-}
-
-/// The properties under the reference's words, in its order.
-fn texts(properties: &Properties) -> [(&'static str, Option<String>); 5] {
-    let Properties { mac, promisc, mtu, all_multicast, tx_queue_length } = properties;
-    [
-        ("Ethernet", mac.as_ref().map(ToString::to_string)),
-        ("promiscuous mode", promisc.map(|on| on.to_string())),
-        ("MTU", mtu.map(|mtu| mtu.to_string())),
-        ("all-multicast mode", all_multicast.map(|on| on.to_string())),
-        ("Transmit Queue Length", tx_queue_length.map(|packets| packets.to_string())),
-    ]
 }

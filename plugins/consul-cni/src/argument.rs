@@ -68,7 +68,7 @@ pub fn parse(text: &str, host: &mut dyn Host) -> Result<Redirection, Error> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "PascalCase")]
 struct Keys {
     #[serde(rename = "ConsulDNSIP")]
     dns_address: String,
@@ -76,14 +76,10 @@ struct Keys {
     dns_port: i64,
     #[serde(rename = "ProxyUserID")]
     proxy_user: String,
-    #[serde(rename = "ProxyInboundPort")]
-    inbound: i64,
-    #[serde(rename = "ProxyOutboundPort")]
-    outbound: i64,
-    #[serde(rename = "ExcludeInboundPorts")]
-    inbound_ports: Vec<String>,
-    #[serde(rename = "ExcludeOutboundPorts")]
-    outbound_ports: Vec<String>,
+    proxy_inbound_port: i64,
+    proxy_outbound_port: i64,
+    exclude_inbound_ports: Vec<String>,
+    exclude_outbound_ports: Vec<String>,
     #[serde(rename = "ExcludeOutboundCIDRs")]
     networks: Vec<String>,
     #[serde(rename = "ExcludeUIDs")]
@@ -92,8 +88,7 @@ struct Keys {
     #[serde(rename = "NetNS")]
     _netns: String,
     /// An object of the sender's program, which cannot be sent in JSON.
-    #[serde(rename = "IptablesProvider")]
-    _provider: (),
+    iptables_provider: (),
 }
 
 impl Keys {
@@ -103,17 +98,17 @@ impl Keys {
             return Err(required("ProxyUserID"));
         }
         let proxy = users("ProxyUserID", &self.proxy_user, names)?;
-        if self.inbound == 0 {
+        if self.proxy_inbound_port == 0 {
             return Err(required("ProxyInboundPort"));
         }
-        let outbound = if self.outbound == 0 { OUTBOUND_PORT.into() } else { self.outbound };
+        let outbound = if self.proxy_outbound_port == 0 { OUTBOUND_PORT.into() } else { self.proxy_outbound_port };
         Ok(Redirection {
             dns,
             proxy,
-            inbound: port("ProxyInboundPort", self.inbound, 1)?,
+            inbound: port("ProxyInboundPort", self.proxy_inbound_port, 1)?,
             outbound: port("ProxyOutboundPort", outbound, 1)?,
-            direct_inbound: all(&self.inbound_ports, |text| ports("ExcludeInboundPorts", text, names))?,
-            direct_outbound: all(&self.outbound_ports, |text| ports("ExcludeOutboundPorts", text, names))?,
+            direct_inbound: all(&self.exclude_inbound_ports, |text| ports("ExcludeInboundPorts", text, names))?,
+            direct_outbound: all(&self.exclude_outbound_ports, |text| ports("ExcludeOutboundPorts", text, names))?,
             direct_networks: all(&self.networks, networks)?.concat(),
             direct_users: all(&self.users, |text| users("ExcludeUIDs", text, names))?,
         })

@@ -57,7 +57,7 @@ pub struct Config {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Keys {
     device: String,
     hwaddr: String,
@@ -68,11 +68,9 @@ struct Keys {
     dpdk_mode: bool,
     ipam: IpamKey,
     dns: Dns,
-    #[serde(rename = "runtimeConfig")]
     runtime_config: RuntimeKeys,
     /// Not used by ADD, but a runtime that sends something else than an object is not understood.
-    #[serde(rename = "prevResult")]
-    _prev_result: BTreeMap<String, IgnoredAny>,
+    prev_result: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]

@@ -68,13 +68,11 @@ impl Plugin for Bandwidth {
         if let Some(limit) = config.ingress {
             plan.owned(set_shaper(&port.name, checked("ingress", limit, port.link.mtu)?));
         }
-        let ifb = match config.egress {
-            Some(limit) => {
-                let shaper = checked("egress", limit, port.link.mtu)?;
-                Some(plan_egress(&mut plan, &at, &port, shaper, journal.host())?)
-            }
-            None => None,
-        };
+        let planned = config.egress.map(|limit| {
+            let shaper = checked("egress", limit, port.link.mtu)?;
+            plan_egress(&mut plan, &at, &port, shaper, journal.host())
+        });
+        let ifb = planned.transpose()?;
         journal.apply(&plan)?;
         end_unwanted(&config, &at, &port, journal.host())?;
         if let Some(name) = ifb {
@@ -133,10 +131,7 @@ impl Plugin for Bandwidth {
 
     /// Checks whether this kernel can carry out the limits. Limits that come from the runtime are not known yet.
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        match Config::load(request)?.egress {
-            Some(_) => verify::known_kind(IFB, host),
-            None => Ok(()),
-        }
+        Config::load(request)?.egress.map_or(Ok(()), |_| verify::known_kind(IFB, host))
     }
 
     /// Removes the ifbs of attachments that are not valid. The limits of what containers receive are deleted with their

@@ -36,19 +36,13 @@ const AUXILIARY: &str = "/sys/bus/auxiliary/devices";
 /// Resolves the configured device on this machine. A device that the runtime has chosen replaces `pciBusID`; a
 /// configured interface has precedence over both.
 pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<DeviceSearch, Error> {
-    let auxiliary = match &config.device_id {
-        Some(id) => auxiliary(id, devices)?,
-        None => None,
-    };
+    let auxiliary = config.device_id.as_ref().map_or(Ok(None), |id| auxiliary(id, devices))?;
     let pci = match (&config.device_id, &auxiliary) {
         (Some(_), Some(_)) => None,
         (Some(id), None) => Some(id),
         (None, _) => config.pci.as_ref(),
     };
-    let dpdk = match pci {
-        Some(id) => is_driven_by_program(id, devices)?,
-        None => config.dpdk,
-    };
+    let dpdk = pci.map_or(Ok(config.dpdk), |id| is_driven_by_program(id, devices))?;
     Ok(match (&config.selector, pci, auxiliary) {
         _ if dpdk => DeviceSearch::Dpdk,
         (Some(Selector::Name(name)), ..) => DeviceSearch::Name(name.clone()),

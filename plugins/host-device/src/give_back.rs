@@ -46,10 +46,8 @@ pub fn give_back(at: &Attachment, request: Option<&Request>, host: &mut dyn Host
     } else if let Some(loan) = &recorded {
         restore(loan, host)?;
     }
-    match recorded.filter(|_| !is_away) {
-        Some(loan) => host.apply(&MovedLink::remove(&loan.attachment()?)).map(|_| ()),
-        None => Ok(()),
-    }
+    let ended = recorded.filter(|_| !is_away);
+    ended.map_or(Ok(()), |loan| host.apply(&MovedLink::remove(&loan.attachment()?)).map(drop))
 }
 
 /// Moves a link to the host, under its recorded name. A link that the container may have made itself is not set up, and gets
@@ -70,9 +68,8 @@ fn move_back(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut 
         let text = format!("{} stays in the {ns} namespace", loan.name);
         return Err(fail!(TryAgain, "{text}: another link took its place while it was moved to the host"));
     }
-    set_back(&loan, &link, &own, host);
-    let master = host_master(&loan, host)?;
-    settle(own, master, loan.up, host)
+    // The kernel sets a link down that it moves, and takes it from its bridge.
+    set_back(&loan, &Link { master: None, up: false, ..link }, &own, host)
 }
 
 /// Whether a link that was moved to the host is the recorded one. Its index was the proof before: root in the container may
@@ -91,9 +88,7 @@ fn restore(loan: &MovedLink, host: &mut dyn Host) -> Result<(), Error> {
     if loan.verdict(Ns::Host, &link, host)? != Proof::Proven {
         return Ok(());
     }
-    set_back(loan, &link, &own, host);
-    let master = if link.master.is_none() { host_master(loan, host)? } else { None };
-    settle(own, master, loan.up && !link.up, host)
+    set_back(loan, &link, &own, host)
 }
 
 /// Whether the kernel may still move the link back: hardware that is not found appears when its namespace has ended.
@@ -138,10 +133,8 @@ fn find_in(
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
     let is_by_place = |link: &Link| netns == loan.netns && of_name.as_ref() == Some(link);
     let ours = of_index.filter(|link| loan.is(link) || is_by_place(link));
-    match ours.or(of_name.filter(|link| loan.is(link))) {
-        Some(link) => judged(Ns::Container, link, loan.clone(), host),
-        None => Ok(None),
-    }
+    let found = ours.or(of_name.filter(|link| loan.is(link)));
+    found.map_or(Ok(None), |link| judged(Ns::Container, link, loan.clone(), host))
 }
 
 /// The link, unless it is another one, which stays where it is.
@@ -269,24 +262,23 @@ fn find_in_view(
     Ok(None)
 }
 
-/// The bridge or bond that the link was a port of, if it still exists.
-fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
-    let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
-    Ok(host.link(Ns::Host, &name)?.filter(takes_ports).map(|_| name))
-}
-
-/// Gives a link of the host its MTU and its address of before. Not every driver allows that, and the link is of use all the same.
-fn set_back(loan: &MovedLink, now: &Link, own: &IfName, host: &mut dyn Host) {
+/// Gives a link of the host, as it is now, its MTU and its address of before, makes it a port of its bridge or bond, if there is one, and
+/// sets it up if it was up. Not every driver allows the former, and the link is of use all the same.
+fn set_back(loan: &MovedLink, now: &Link, own: &IfName, host: &mut dyn Host) -> Result<(), Error> {
     for setting in loan.settings_back(now) {
         let step = Step::set_link(Ns::Host, own, setting);
         if let Err(error) = host.apply(&step) {
             log::warn!("could not be set back: {step}: {}", error.in_full());
         }
     }
+    let master = if now.master.is_none() { host_master(loan, host)? } else { None };
+    let up = (loan.up && !now.up).then_some(LinkSetting::Up);
+    let settings = master.map(LinkSetting::Master).into_iter().chain(up);
+    host.carry_out(&Plan::of_owned(settings.map(|setting| Step::set_link(Ns::Host, own, setting))))
 }
 
-/// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.
-fn settle(own: IfName, master: Option<IfName>, up: bool, host: &mut dyn Host) -> Result<(), Error> {
-    let settings = master.map(LinkSetting::Master).into_iter().chain(up.then_some(LinkSetting::Up));
-    host.carry_out(&Plan::of_owned(settings.map(|setting| Step::set_link(Ns::Host, &own, setting))))
+/// The bridge or bond that the link was a port of, if it still exists.
+fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
+    let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
+    Ok(host.link(Ns::Host, &name)?.filter(takes_ports).map(|_| name))
 }

@@ -18,10 +18,7 @@ use crate::config::{Config, Properties, backup_in};
 pub fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
     let recorded = Changes::read(at, journal.host())?;
     // Otherwise the container has another namespace now, and another interface.
-    let is_here = match &recorded {
-        Some(changes) => changes.are_here(journal.host())?,
-        None => true,
-    };
+    let is_here = recorded.as_ref().map_or(Ok(true), |changes| changes.are_here(journal.host()))?;
     let earlier = recorded.filter(|_| is_here);
     let changes = Changes::observe(config, at, earlier.as_ref(), journal.host())?;
     let switches = switches(&config.wanted, &at.ifname, journal.host())?;

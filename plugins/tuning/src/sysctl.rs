@@ -110,24 +110,21 @@ pub fn is_same(one: &str, other: &str) -> bool {
 
 impl<'de> Deserialize<'de> for SysctlKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
+        deserializer.deserialize_map(Self::default())
+    }
+}
 
-        impl<'de> Visitor<'de> for Entries {
-            type Value = SysctlKeys;
+impl<'de> Visitor<'de> for SysctlKeys {
+    type Value = Self;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts")
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of texts")
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SysctlKeys, A::Error> {
-                let mut keys = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    keys.push(entry);
-                }
-                Ok(SysctlKeys(keys))
-            }
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(entry) = map.next_entry()? {
+            self.0.push(entry);
         }
-
-        deserializer.deserialize_map(Entries)
+        Ok(self)
     }
 }

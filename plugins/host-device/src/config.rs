@@ -1,7 +1,7 @@
 //! The keys of the host-device plugin, checked before anything is done.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cni_core::error::Error;
 use cni_core::fail;
@@ -35,8 +35,8 @@ pub enum Selector {
     Name(String),
     /// By its link-layer address.
     Mac(Mac),
-    /// By the directory of its device.
-    KernelPath(PathBuf),
+    /// By the directory of its device's links.
+    Directory(PathBuf),
 }
 
 /// A configuration that can be carried out.
@@ -120,17 +120,17 @@ fn selector(device: String, hwaddr: String, kernelpath: String) -> Result<Option
         let refused = |error: MacError| fail!(InvalidConfig, "failed to parse MAC address {hwaddr:?} of hwaddr", details: "{error}");
         Some(Selector::Mac(hwaddr.parse().map_err(refused)?))
     } else if !kernelpath.is_empty() {
-        Some(Selector::KernelPath(kernel_path(kernelpath)?))
+        Some(Selector::Directory(kernel_path(&kernelpath)?.join("net")))
     } else {
         None
     })
 }
 
 /// `..` would lead out of the devices.
-fn kernel_path(path: String) -> Result<PathBuf, Error> {
+fn kernel_path(path: &str) -> Result<&Path, Error> {
     let leaves = path.split('/').any(|part| part == "..") || path.contains('\0');
     if path.starts_with("/sys/devices/") && !leaves {
-        return Ok(path.into());
+        return Ok(Path::new(path));
     }
     let text = format!("kernel device path {path:?} must be absolute and begin with /sys/devices/");
     Err(fail!(InvalidConfig, "kernelpath: {text}"))

@@ -14,19 +14,6 @@ use cni_plugin::host::{Host, LinkQuery};
 use crate::config::{Config, DeviceId, Selector, no_device};
 use crate::moved_link::MovedLink;
 
-/// How to find the interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceSearch {
-    /// A program drives the device: there is no interface to move.
-    Dpdk,
-    /// The one of a name.
-    Name(String),
-    /// The one of a link-layer address.
-    Mac(Mac),
-    /// The one in a directory of devices.
-    Network(PathBuf),
-}
-
 /// Drivers that leave a device to a program. Those of vendors have `vfio` in their names.
 const DPDK_DRIVERS: [&str; 2] = ["uio_pci_generic", "igb_uio"];
 
@@ -34,8 +21,8 @@ const PCI: &str = "/sys/bus/pci/devices";
 const AUXILIARY: &str = "/sys/bus/auxiliary/devices";
 
 /// Resolves the configured device on this machine. A device that the runtime has chosen replaces `pciBusID`; a
-/// configured interface has precedence over both.
-pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<DeviceSearch, Error> {
+/// configured interface has precedence over both. Returns `None` if a program drives the device: there is no interface to move.
+pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<Option<Selector>, Error> {
     let auxiliary = config.device_id.as_ref().map_or(Ok(None), |id| auxiliary(id, devices))?;
     let pci = match (&config.device_id, &auxiliary) {
         (Some(_), Some(_)) => None,
@@ -43,15 +30,13 @@ pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<DeviceSearc
         (None, _) => config.pci.as_ref(),
     };
     let dpdk = pci.map_or(Ok(config.dpdk), |id| is_driven_by_program(id, devices))?;
-    Ok(match (&config.selector, pci, auxiliary) {
-        _ if dpdk => DeviceSearch::Dpdk,
-        (Some(Selector::Name(name)), ..) => DeviceSearch::Name(name.clone()),
-        (Some(Selector::Mac(mac)), ..) => DeviceSearch::Mac(mac.clone()),
-        (Some(Selector::KernelPath(path)), ..) => DeviceSearch::Network(path.join("net")),
-        (None, Some(id), _) => DeviceSearch::Network(network_of(id, devices)?),
-        (None, None, Some(directory)) => DeviceSearch::Network(directory.join("net")),
-        (None, None, None) => return Err(no_device()),
-    })
+    match (&config.selector, pci, auxiliary) {
+        _ if dpdk => Ok(None),
+        (Some(selector), ..) => Ok(Some(selector.clone())),
+        (None, Some(id), _) => Ok(Some(Selector::Directory(network_of(id, devices)?))),
+        (None, None, Some(directory)) => Ok(Some(Selector::Directory(directory.join("net")))),
+        (None, None, None) => Err(no_device()),
+    }
 }
 
 /// The directory of a device on the auxiliary bus; none for one on the PCI bus.
@@ -103,18 +88,17 @@ pub struct FoundLink {
 }
 
 /// Finds the link of a target.
-pub fn find(target: &DeviceSearch, host: &mut dyn Host) -> Result<Option<FoundLink>, Error> {
+pub fn find(target: &Selector, host: &mut dyn Host) -> Result<FoundLink, Error> {
     let link = match target {
-        DeviceSearch::Dpdk => return Ok(None),
-        DeviceSearch::Name(name) => return by_name(name, host).map(Some),
-        DeviceSearch::Mac(mac) => by_mac(mac, host)?,
-        DeviceSearch::Network(directory) => {
+        Selector::Name(name) => return by_name(name, host),
+        Selector::Mac(mac) => by_mac(mac, host)?,
+        Selector::Directory(directory) => {
             let name = link_in(directory, host.devices())?;
             look_up(&name, host)?.ok_or_else(|| no_link(&name))?
         }
     };
     let earlier = MovedLink::of_lost(&link, host)?;
-    Ok(Some(FoundLink { link, earlier }))
+    Ok(FoundLink { link, earlier })
 }
 
 fn by_name(name: &str, host: &mut dyn Host) -> Result<FoundLink, Error> {

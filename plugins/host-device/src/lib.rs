@@ -24,7 +24,7 @@ use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
 use crate::config::Config;
-use crate::find::{DeviceSearch, FoundLink};
+use crate::find::FoundLink;
 use crate::give_back::give_back;
 use crate::moved_link::{LinkIdentity, MovedLink, master_of};
 
@@ -52,13 +52,13 @@ impl Plugin for HostDevice {
         let at = request.attachment()?;
         let netns = request.netns().unwrap_or_default();
         journal.host().enter(netns)?;
-        let target = find::resolve(&config, journal.host().devices())?;
-        let Some(found) = find::find(&target, journal.host())? else {
+        let Some(target) = find::resolve(&config, journal.host().devices())? else {
             let interface =
                 Interface { name: at.ifname.to_string(), sandbox: netns.to_owned(), ..Interface::default() };
             let network = ask_for_addresses(&config, request, journal)?;
             return Ok(answer(&config, network, interface));
         };
+        let found = find::find(&target, journal.host())?;
         naming::refuse_pattern(MAKING, &at.ifname)?;
         naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
         return_earlier(&found, &at, netns, journal)?;
@@ -99,7 +99,7 @@ impl Plugin for HostDevice {
         let target = find::resolve(&config, host.devices())?;
         ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
         let result = verify::prev_result(request)?;
-        if target == DeviceSearch::Dpdk {
+        if target.is_none() {
             return Ok(());
         }
         let name = request.attachment()?.ifname;
@@ -253,7 +253,7 @@ fn plan(
 fn may_have_link(request: &Request, host: &mut dyn Host) -> bool {
     let target = Config::load(request).and_then(|config| find::resolve(&config, host.devices()));
     let say = |error: &Error| log::debug!("DEL goes by what it finds: {}", error.in_full());
-    target.inspect_err(say).ok() != Some(DeviceSearch::Dpdk)
+    target.inspect_err(say).map_or(true, |target| target.is_some())
 }
 
 fn give_all_back(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {

@@ -106,16 +106,19 @@ fn no_directory(error: StateFileError) -> Error {
     fail!(InvalidConfig, "invalid dataDir", details: "{error}")
 }
 
-/// The state file of ADD, even if the configuration has become invalid since.
-pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, StateFileError> {
+/// The state file of ADD, even if the configuration has become invalid since, or names another directory than the record.
+pub fn backup_for_del(request: &Request, at: &Attachment, recorded: Option<&str>) -> Result<StateFile, StateFileError> {
+    let backup = |directory: &str| backup_in(directory, at.container.as_str(), at.ifname.as_str());
+    if let Some(Ok(file)) = recorded.map(backup) {
+        return Ok(file);
+    }
     let TuningDataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
         log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
         TuningDataDirKey::default()
     });
-    let (container, ifname) = (at.container.as_str(), at.ifname.as_str());
-    backup_in(&data_dir, container, ifname).or_else(|error| {
+    backup(&data_dir).or_else(|error| {
         log::warn!("dataDir is taken for {DATA_DIR}: {error}");
-        backup_in(DATA_DIR, container, ifname)
+        backup(DATA_DIR)
     })
 }
 

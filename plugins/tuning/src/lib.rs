@@ -10,7 +10,7 @@ use cni_core::valid::ValidAttachments;
 use cni_interface::verify;
 use cni_model::link::Link;
 use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed};
-use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
+use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
@@ -63,7 +63,7 @@ impl Plugin for Tuning {
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let at = request.attachment()?;
         let changes = Changes::read(&at, host)?;
-        let file = backup_of(request, &at, changes.as_ref())?;
+        let file = backup_for_del(request, &at, changes.as_ref().map(|changes| changes.data_dir.as_str()))?;
         if host.enter_if_exists(request.netns().unwrap_or_default())?
             && restore(&at, &file, changes.as_ref(), host)? == Restored::NotAll
         {
@@ -105,12 +105,6 @@ impl Plugin for Tuning {
         }
         removal.finish()
     }
-}
-
-/// The state file of ADD. The record names it: the configuration may name another directory by now.
-fn backup_of(request: &Request, at: &Attachment, changes: Option<&Changes>) -> Result<StateFile, StateFileError> {
-    let recorded = changes.map(|changes| backup_in(&changes.data_dir, at.container.as_str(), at.ifname.as_str()));
-    recorded.and_then(Result::ok).map_or_else(|| backup_for_del(request, at), Ok)
 }
 
 /// Whether a later DEL has anything left to do.

@@ -5,96 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::PathBuf;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::{Code, Error, Failure as _};
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_core::result::IpConfig;
 
-use crate::presence::{AddressUse, CurrentNamespace, HolderLocation};
+use crate::presence::{CurrentNamespace, HolderLocation};
 use crate::ranges::RangeSet;
 use crate::store::{DirectoryScan, Lease, LeaseOrigin, LeaseUndo, Owner, Store, StoreError};
-
-/// Errors of an allocation.
-#[derive(Debug, thiserror::Error)]
-pub enum AllocateError {
-    /// A range set could not give one.
-    #[error("failed to allocate for range {set}: {problem}")]
-    Set { set: usize, problem: SetProblem },
-    /// Requested addresses that are in no range set, or two of them in the same.
-    #[error("failed to allocate all requested IPs: {}", words(addresses))]
-    NotAll { addresses: Vec<IpAddr> },
-}
-
-/// Why a range set has no address for the container.
-#[derive(Debug, thiserror::Error)]
-pub enum SetProblem {
-    /// The requested address is the gateway's.
-    #[error("requested ip {address} is subnet's gateway")]
-    Gateway { address: IpAddr },
-    /// The requested address is taken.
-    #[error("requested IP address {address} is not available in range set {set}")]
-    NotAvailable { address: IpAddr, set: String, holder: Option<Owner> },
-    /// The container has an address of the set.
-    #[error("{address} has been allocated to {container}, duplicate allocation is not allowed")]
-    Duplicate {
-        address: IpAddr,
-        container: String,
-        /// How the address is used in another namespace than the container's present one, if it is.
-        elsewhere: Option<AddressUse>,
-    },
-    /// All addresses are taken.
-    #[error("no IP addresses available in range set: {set}")]
-    Exhausted {
-        set: String,
-        /// The number of addresses of the set.
-        capacity: u128,
-        /// The number of leased addresses.
-        leases: usize,
-        containers: usize,
-        directory: PathBuf,
-    },
-}
-
-impl SetProblem {
-    fn details(&self) -> String {
-        match self {
-            Self::Gateway { .. } | Self::NotAvailable { holder: None, .. } => String::new(),
-            Self::NotAvailable { holder: Some(Owner { container, ifname }), .. } => {
-                format!("held by {container} {}", ifname.as_deref().unwrap_or_default()).trim_end().to_owned()
-            }
-            Self::Duplicate { elsewhere: None, .. } => {
-                "its container still runs, or its namespace cannot be read".to_owned()
-            }
-            Self::Duplicate { elsewhere: Some(occupant), .. } => {
-                format!("another namespace still uses it, {occupant}; end the processes there, or delete the container")
-            }
-            Self::Exhausted { capacity, leases, containers, directory, .. } => {
-                format!(
-                    "{leases} of {capacity} addresses are held by {containers} containers; see {}",
-                    directory.display()
-                )
-            }
-        }
-    }
-}
-
-impl Failure for AllocateError {
-    fn code(&self) -> Code {
-        Code::AddressUnavailable
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Set { problem, .. } => problem.details(),
-            Self::NotAll { .. } => "each range set gives one address, from its own ranges only".to_owned(),
-        }
-    }
-}
-
-fn words(addresses: &[IpAddr]) -> String {
-    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")
-}
 
 /// The work of one ADD on a store.
 pub struct Allocation<'a, 'h> {
@@ -115,7 +34,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
     /// Leases one address from each set. Requested addresses come first, and all of them must be used.
     ///
     /// # Errors
-    /// [`AllocateError`], or an error of the store. Then nothing new is leased. The code says whether the attachment
+    /// If a range set has no address for the container, or one of the store. Then nothing new is leased. The code says whether the attachment
     /// has a lease that it may use.
     pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<LeaseUndo>), Error> {
         match self.lease_all(sets, requested) {
@@ -158,13 +77,17 @@ impl<'a, 'h> Allocation<'a, 'h> {
             };
             ips.push(set.ip_config(address));
         }
-        if requested.is_empty() { Ok(ips) } else { Err(AllocateError::NotAll { addresses: requested }.into()) }
+        if requested.is_empty() {
+            return Ok(ips);
+        }
+        let left = requested.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ");
+        let details = "each range set gives one address, from its own ranges only";
+        Err(fail!(AddressUnavailable, "failed to allocate all requested IPs: {left}", details: "{details}"))
     }
 
     fn lease_requested(&mut self, number: usize, set: &RangeSet, address: IpAddr) -> Result<IpAddr, Error> {
-        let refused = |problem| AllocateError::Set { set: number, problem };
         if set.is_gateway(address) {
-            return Err(refused(SetProblem::Gateway { address }).into());
+            return Err(refused(number, &format!("requested ip {address} is subnet's gateway"), ""));
         }
         let own = self.store.leases_of(&self.owner.container)?;
         if let Some(lease) = own.into_iter().find(|lease| lease.address == address && lease.owner == self.owner)
@@ -176,7 +99,11 @@ impl<'a, 'h> Allocation<'a, 'h> {
             LeaseAttempt::Leased(address) => Ok(address),
             LeaseAttempt::Taken(scan) => {
                 let holder = scan.leases.into_iter().find(|lease| lease.address == address).map(|lease| lease.owner);
-                Err(refused(SetProblem::NotAvailable { address, set: set.to_string(), holder }).into())
+                let details = holder.map_or_else(String::new, |Owner { container, ifname }| {
+                    format!("held by {container} {}", ifname.unwrap_or_default()).trim_end().to_owned()
+                });
+                let problem = format!("requested IP address {address} is not available in range set {set}");
+                Err(refused(number, &problem, &details))
             }
         }
     }
@@ -188,29 +115,30 @@ impl<'a, 'h> Allocation<'a, 'h> {
         let last = self.store.last_reserved(number);
         match self.take(number, set.candidates(last))? {
             LeaseAttempt::Leased(address) => Ok(address),
-            LeaseAttempt::Taken(scan) => {
-                Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into())
-            }
+            LeaseAttempt::Taken(scan) => Err(self.exhausted(number, set, &scan)),
         }
     }
 
     /// A lease in the set that the attachment still has from an earlier namespace; of several the first.
     ///
     /// # Errors
-    /// [`SetProblem::Duplicate`] for one that is in use. A lease that names no interface may be in use by any.
+    /// For one that is in use. A lease that names no interface may be in use by any.
     fn find_own(&mut self, number: usize, set: &RangeSet) -> Result<Option<Lease>, Error> {
         let mut own = self.own_leases()?;
         own.retain(|lease| set.contains(lease.address));
         for lease in &own {
             let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
-            let elsewhere = match if known { self.presence.whereabouts(lease)? } else { HolderLocation::Here } {
+            let details = match if known { self.presence.whereabouts(lease)? } else { HolderLocation::Here } {
                 HolderLocation::Left => continue,
-                HolderLocation::Here => None,
-                HolderLocation::Elsewhere(occupant) => Some(occupant),
+                HolderLocation::Here => "its container still runs, or its namespace cannot be read".to_owned(),
+                HolderLocation::Elsewhere(place) => {
+                    format!(
+                        "another namespace still uses it, {place}; end the processes there, or delete the container"
+                    )
+                }
             };
-            let (address, container) = (lease.address, self.owner.container.clone());
-            let problem = SetProblem::Duplicate { address, container, elsewhere };
-            return Err(AllocateError::Set { set: number, problem }.into());
+            let has = format!("{} has been allocated to {}", lease.address, self.owner.container);
+            return Err(refused(number, &format!("{has}, duplicate allocation is not allowed"), &details));
         }
         Ok(own.into_iter().next())
     }
@@ -267,17 +195,18 @@ impl<'a, 'h> Allocation<'a, 'h> {
         Ok(Some(lease.address))
     }
 
-    fn exhausted(&self, set: &RangeSet, scan: &DirectoryScan) -> SetProblem {
+    fn exhausted(&self, number: usize, set: &RangeSet, scan: &DirectoryScan) -> Error {
         let held: Vec<&Lease> = scan.leases.iter().filter(|lease| set.contains(lease.address)).collect();
         let containers: BTreeSet<&str> = held.iter().map(|lease| lease.owner.container.as_str()).collect();
-        SetProblem::Exhausted {
-            set: set.to_string(),
-            capacity: set.capacity(),
-            leases: held.len(),
-            containers: containers.len(),
-            directory: self.store.path().to_owned(),
-        }
+        let (leases, containers, capacity) = (held.len(), containers.len(), set.capacity());
+        let held = format!("{leases} of {capacity} addresses are held by {containers} containers");
+        let details = format!("{held}; see {}", self.store.path().display());
+        refused(number, &format!("no IP addresses available in range set: {set}"), &details)
     }
+}
+
+fn refused(number: usize, problem: &str, details: &str) -> Error {
+    fail!(AddressUnavailable, "failed to allocate for range {number}: {problem}", details: "{details}")
 }
 
 enum LeaseAttempt {

@@ -1,4 +1,4 @@
-//! The configuration: the ranges, the directory of the leases, and the rest of the result.
+//! The input: the ranges, the directory of the leases, requested addresses, and the rest of the result.
 //!
 //! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC need only the [`directory`],
 //! so they clean up even if the configuration has become invalid. Pure.
@@ -6,12 +6,15 @@
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
+use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::Error;
 use cni_core::fail;
-use cni_core::request::{LoadError, Request};
-use cni_core::result::Route;
+use cni_core::request::Request;
+use cni_core::result::{Dns, Route};
 use cni_core::version::Version;
-use cni_plugin::ipam::{RouteKeys, no_section, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
+use cni_plugin::ipam::{
+    RequestedKeys, RouteKeys, no_section, parse_cidr, parse_optional_ip, refuse_several_of_a_family,
+};
 use serde::Deserialize;
 
 use crate::ranges::{GivenRange, RangeSet, Subnet};
@@ -137,7 +140,8 @@ fn validate(given: &[Vec<GivenRange>], version: Version) -> Result<Vec<RangeSet>
     let mut sets = Vec::with_capacity(given.len());
     for (index, keys) in given.iter().enumerate() {
         sets.push(RangeSet::new(keys).map_err(|problem| {
-            let more = problem.details().map_or_else(String::new, |details| format!("{details}; "));
+            let details = Some(problem.details()).filter(|details| !details.is_empty());
+            let more = details.map_or_else(String::new, |details| details + "; ");
             fail!(InvalidConfig, "invalid range set {index}: {problem}", details: "{more}{COUNTING}")
         })?);
     }
@@ -155,8 +159,8 @@ fn validate(given: &[Vec<GivenRange>], version: Version) -> Result<Vec<RangeSet>
     Ok(sets)
 }
 
-/// The directory of a network's leases. The rest of the configuration may be invalid.
-pub fn directory(request: &Request) -> Result<PathBuf, LoadError> {
+/// The directory of the leases of the request's network. It may be missing, and the rest of the configuration may be invalid.
+pub fn directory(request: &Request) -> Result<PathBuf, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct DataDirConfig {
@@ -187,6 +191,69 @@ fn clean(path: &Path) -> PathBuf {
     clean
 }
 
+/// Collects the addresses that the runtime or the user requests: `CNI_ARGS`, `args.cni.ips`, `runtimeConfig.ips`, in that order and
+/// without duplicates. A prefix length after an address is ignored.
+///
+/// # Errors
+/// For the first that is not an address, and the errors of `CNI_ARGS`.
+pub fn requested_addresses(request: &Request) -> Result<Vec<IpAddr>, Error> {
+    let mut requested = Vec::new();
+    if let Some(text) = request.args()?.ip {
+        requested.push(parse_address(&text).ok_or_else(|| {
+            let pair = format!("IP={text}");
+            let text = format!("invalid IP address {text}");
+            fail!(InvalidEnvironment, "ARGS: error parsing value of pair {pair:?}: {text}")
+        })?);
+    }
+    for (key, texts) in request.decode::<RequestedKeys>()?.lists() {
+        for (index, text) in texts.iter().enumerate() {
+            let address = parse_listed(&format!("{key}[{index}]"), text)?;
+            if !requested.contains(&address) {
+                requested.push(address);
+            }
+        }
+    }
+    Ok(requested)
+}
+
+fn parse_listed(key: &str, text: &str) -> Result<IpAddr, Error> {
+    if text.is_empty() {
+        return Err(fail!(InvalidConfig, "invalid IP address: none is given", details: "{key} is empty or null"));
+    }
+    parse_address(text).ok_or_else(|| fail!(InvalidConfig, "invalid IP address {text}", details: "{key}"))
+}
+
+fn parse_address(text: &str) -> Option<IpAddr> {
+    if text.contains('/') { text.parse::<Cidr>().ok().map(Cidr::address) } else { parse_ip(text) }
+}
+
+/// The longest line that the reference can read.
+const LINE_LEN: usize = 64 * 1024 - 1;
+
+/// Reads the name servers, the domain, the search list and the options of a `resolv.conf`, as the reference does. Lines with other words
+/// are skipped, and so are lines that are comments. `None` if a line is too long for the reference, and so for us: the result must not
+/// depend on who reads the file.
+pub fn parse_resolv_conf(bytes: &[u8]) -> Option<Dns> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut dns = Dns::default();
+    for line in text.split('\n') {
+        if line.len() > LINE_LEN {
+            return None;
+        }
+        let mut words = line.split_whitespace();
+        let (Some(key), Some(first)) = (words.next(), words.next()) else { continue };
+        let all = std::iter::once(first).chain(words).map(str::to_owned);
+        match key {
+            "nameserver" => dns.nameservers.get_or_insert_default().push(first.to_owned()),
+            "domain" => first.clone_into(&mut dns.domain),
+            "search" => dns.search.get_or_insert_default().extend(all),
+            "options" => dns.options.get_or_insert_default().extend(all),
+            _ => {}
+        }
+    }
+    Some(dns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +269,35 @@ mod tests {
         ] {
             assert_eq!(clean(Path::new(path)), Path::new(want), "{path}");
         }
+    }
+
+    fn words(list: &[&str]) -> Option<Vec<String>> {
+        Some(list.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn lists_accumulate_and_the_last_domain_wins() {
+        let text = "; old\n#nameserver 1.1.1.1\nnameserver 9.9.9.9 # quad\n  nameserver\tnot-checked\r\n\
+                    domain a.example\ndomain b.example c\nsearch x y\nsearch z\noptions ndots:2 # five\nNameserver 8.8.8.8\n\
+                    nameserver\nsortlist 10.0.0.0\n";
+        let want = Dns {
+            nameservers: words(&["9.9.9.9", "not-checked"]),
+            domain: "b.example".to_owned(),
+            search: words(&["x", "y", "z"]),
+            options: words(&["ndots:2", "#", "five"]),
+        };
+        assert_eq!(parse_resolv_conf(text.as_bytes()), Some(want));
+    }
+
+    #[test]
+    fn nothing_said_is_nothing_known() {
+        assert_eq!(parse_resolv_conf(b"\n# nothing\nnameserver\n").map(|dns| dns.is_absent()), Some(true));
+    }
+
+    #[test]
+    fn a_line_may_have_64_kibibytes_with_its_end() {
+        let line = format!("search {}\n", "x".repeat(LINE_LEN - 7));
+        assert_eq!(parse_resolv_conf(line.as_bytes()).map(|dns| dns.search.map(|list| list.len())), Some(Some(1)));
+        assert_eq!(parse_resolv_conf(format!("search {}", "x".repeat(LINE_LEN - 6)).as_bytes()), None);
     }
 }

@@ -4,11 +4,9 @@
 //! sees the same links, and only it knows whether there is a lease to assign again; an ADD without one does not look. It
 //! works with every plugin that sets the alias of [`cni_interface::alias`].
 
-use std::fmt;
-
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
-use cni_interface::earlier;
+use cni_interface::earlier::{self, AddressInUse};
 use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 
@@ -31,26 +29,8 @@ pub enum HolderLocation {
     Left,
     /// In the namespace of the ADD, or unknown.
     Here,
-    /// In another namespace that lives.
-    Elsewhere(AddressUse),
-}
-
-/// By what a container is known to use an address in a namespace that the runtime may have lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AddressUse {
-    /// This link of the host leads there.
-    Port(String),
-    /// This path leads there, or this phrase has a path that once did.
-    Path(String),
-}
-
-impl fmt::Display for AddressUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Port(port) => write!(f, "which {port} of the host leads to"),
-            Self::Path(path) => write!(f, "which is {path}"),
-        }
-    }
+    /// In another namespace that lives, and what leads there: a link of the host, or a path, or a phrase with a path that once did.
+    Elsewhere(String),
 }
 
 impl<'a> CurrentNamespace<'a> {
@@ -81,21 +61,15 @@ impl<'a> CurrentNamespace<'a> {
         }
         if let Some(link) = earlier::find_in_use(self.at, lease.address, self.host)? {
             self.in_the_way = Some(IfName::parse(&link.name)?);
-            return Ok(HolderLocation::Elsewhere(AddressUse::Port(link.name)));
+            return Ok(HolderLocation::Elsewhere(format!("which {} of the host leads to", link.name)));
         }
-        let path = match earlier::find_recorded(self.at, &[lease.address], self.host)? {
-            Some(found) => Some(found.place),
-            None => self.find_process(lease)?,
-        };
-        Ok(path.map_or(HolderLocation::Left, |path| HolderLocation::Elsewhere(AddressUse::Path(path))))
-    }
-
-    /// A path to the namespace that a lease was made for, if a process is in it and it has the address. Interfaces
-    /// other than veths have no other end on the host that would show this.
-    fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
-        let Some(then) = &lease.home.namespace else { return Ok(None) };
-        let found = earlier::find_by_process(then, &[lease.address], self.host)?;
-        Ok(found.map(|found| found.place))
+        let mut found = earlier::find_recorded(self.at, &[lease.address], self.host)?;
+        // Interfaces other than veths have no other end on the host that would show a process in the namespace.
+        if let (None, Some(then)) = (&found, &lease.home.namespace) {
+            found = earlier::find_by_process(then, &[lease.address], self.host)?;
+        }
+        let elsewhere = |found: AddressInUse| HolderLocation::Elsewhere(format!("which is {}", found.place));
+        Ok(found.map_or(HolderLocation::Left, elsewhere))
     }
 
     /// Waits until an address can be assigned again: the namespace may be about to end. Returns whether the allocation

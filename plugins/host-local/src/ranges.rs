@@ -9,6 +9,8 @@ use std::iter::successors;
 use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, ip_offset};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::result::IpConfig;
 
@@ -32,58 +34,6 @@ pub struct GivenRange {
     pub gateway: Option<IpAddr>,
 }
 
-/// A range, or a set of ranges, that cannot be handed out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RangeError {
-    /// The set has no range.
-    #[error("empty range set")]
-    Empty,
-    /// The range has no subnet.
-    #[error("subnet is missing")]
-    NoSubnet,
-    /// Beside the addresses of network, gateway and broadcast, the subnet has no address to give.
-    #[error("Network {subnet} too small to allocate from")]
-    TooSmall { subnet: Cidr },
-    /// See [`Subnet::Mapped`].
-    #[error("subnet is an IPv4 network written as IPv6")]
-    Mapped,
-    /// The subnet is an address inside a network.
-    #[error(
-        "Network has host bits set. For a subnet mask of length {} the network address is {}",
-        subnet.prefix(), subnet.network().address()
-    )]
-    HostBits { subnet: Cidr },
-    /// The first address is outside of the subnet, or after the last one.
-    #[error("RangeStart {start} not in network {subnet}")]
-    Start { start: IpAddr, subnet: Cidr },
-    /// The last address is outside of the subnet, or before the first one.
-    #[error("RangeEnd {end} not in network {subnet}")]
-    End { end: IpAddr, subnet: Cidr },
-    /// One range is IPv4, another IPv6.
-    #[error("mixed address families")]
-    MixedFamilies { subnets: Box<[Cidr; 2]> },
-    /// Two ranges share an address.
-    #[error("subnets {} and {} overlap", ranges[0], ranges[1])]
-    Overlap { ranges: Box<[Range; 2]> },
-}
-
-impl RangeError {
-    /// What the message, which is the reference's, leaves out.
-    pub fn details(&self) -> Option<String> {
-        match self {
-            Self::HostBits { subnet } => Some(format!("subnet {subnet}")),
-            Self::MixedFamilies { subnets } => Some(format!("{} and {}", subnets[0], subnets[1])),
-            Self::Empty
-            | Self::NoSubnet
-            | Self::TooSmall { .. }
-            | Self::Mapped
-            | Self::Start { .. }
-            | Self::End { .. }
-            | Self::Overlap { .. } => None,
-        }
-    }
-}
-
 /// Consecutive addresses of one subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -98,28 +48,30 @@ impl Range {
     /// gateway. A given gateway may be any address.
     ///
     /// # Errors
-    /// One `RangeError` for each rule, in the order of the reference.
-    pub fn new(given: &GivenRange) -> Result<Self, RangeError> {
+    /// In the order of the reference, with its messages.
+    pub fn new(given: &GivenRange) -> Result<Self, Error> {
         let subnet = match given.subnet {
-            None => return Err(RangeError::NoSubnet),
-            Some(Subnet::Mapped) => return Err(RangeError::Mapped),
+            None => return Err(fail!(InvalidConfig, "subnet is missing")),
+            Some(Subnet::Mapped) => return Err(fail!(InvalidConfig, "subnet is an IPv4 network written as IPv6")),
             Some(Subnet::Plain(subnet)) => subnet,
         };
         let family = subnet.family();
         if subnet.prefix() > family.bits() - 2 {
-            return Err(RangeError::TooSmall { subnet });
+            return Err(fail!(InvalidConfig, "Network {subnet} too small to allocate from"));
         }
         if !subnet.is_network() {
-            return Err(RangeError::HostBits { subnet });
+            let (length, address) = (subnet.prefix(), subnet.network().address());
+            let text = format!("For a subnet mask of length {length} the network address is {address}");
+            return Err(fail!(InvalidConfig, "Network has host bits set. {text}", details: "subnet {subnet}"));
         }
         let first = ip_offset(subnet.address(), 1).unwrap_or(subnet.address());
         let start = given.start.unwrap_or(first);
         let end = given.end.unwrap_or_else(|| last_usable(subnet));
         if !subnet.contains(start) || given.start.is_some() && start > end {
-            return Err(RangeError::Start { start, subnet });
+            return Err(fail!(InvalidConfig, "RangeStart {start} not in network {subnet}"));
         }
         if !subnet.contains(end) || start > end {
-            return Err(RangeError::End { end, subnet });
+            return Err(fail!(InvalidConfig, "RangeEnd {end} not in network {subnet}"));
         }
         Ok(Self { subnet, start, end, gateway: given.gateway.unwrap_or(first) })
     }
@@ -194,21 +146,22 @@ pub struct RangeSet(Vec<Range>);
 
 impl RangeSet {
     /// Joins ranges into a set.
-    pub fn new(given: &[GivenRange]) -> Result<Self, RangeError> {
+    pub fn new(given: &[GivenRange]) -> Result<Self, Error> {
         let mut ranges: Vec<Range> = Vec::with_capacity(given.len());
         for keys in given {
             let range = Range::new(keys)?;
             if let Some(first) = ranges.first().filter(|first| first.family() != range.family()) {
-                return Err(RangeError::MixedFamilies { subnets: Box::new([first.subnet, range.subnet]) });
+                let (first, second) = (first.subnet, range.subnet);
+                return Err(fail!(InvalidConfig, "mixed address families", details: "{first} and {second}"));
             }
             ranges.push(range);
         }
         for (index, first) in ranges.iter().enumerate() {
             if let Some(second) = ranges[index + 1..].iter().find(|second| first.overlaps(second)) {
-                return Err(RangeError::Overlap { ranges: Box::new([*first, *second]) });
+                return Err(fail!(InvalidConfig, "subnets {first} and {second} overlap"));
             }
         }
-        if ranges.is_empty() { Err(RangeError::Empty) } else { Ok(Self(ranges)) }
+        if ranges.is_empty() { Err(fail!(InvalidConfig, "empty range set")) } else { Ok(Self(ranges)) }
     }
 
     /// The family of its addresses.

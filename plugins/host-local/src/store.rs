@@ -19,17 +19,13 @@ use cni_core::error::Failure;
 use cni_core::names::Attachment;
 use cni_files::{Draft, FileError, Lock, in_directory, is_local, open_or_create, overwrite, read_if_present, remove};
 
-mod error;
 mod index;
 mod lease;
 mod lock;
-mod machine;
-mod shard;
 mod stamp;
 
-pub use error::StoreError;
-pub use lease::{Lease, LeaseOrigin, Owner, is_held};
-pub use machine::MachineIdentity;
+pub use lease::{Lease, LeaseOrigin, MachineIdentity, Owner, is_held};
+pub use lock::StoreError;
 
 use index::LeaseIndex;
 use lease::{FILE_MODE, FileId};

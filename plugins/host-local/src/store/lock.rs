@@ -1,12 +1,64 @@
-//! The lock of a directory: `flock(2)` on its file `lock`, as in the reference, but with a time limit.
+//! The lock of a directory, and what keeps a caller from its files: `flock(2)` on the file `lock`, as in the reference, but with a time limit.
 
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_files::{Lock, open_to_read};
+use cni_core::error::{Code, Failure};
+use cni_files::{FileError, Lock, LockError, LockHolders, open_to_read};
 
-use super::error::StoreError;
+/// An operation on a file that failed, or a lock that cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// An operation on a file failed.
+    #[error("{verb} {}", path.display())]
+    Io {
+        verb: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has held the lock all the time.
+    #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
+    Locked {
+        path: PathBuf,
+        /// How long the process waited.
+        waited: Duration,
+        holders: LockHolders,
+    },
+}
+
+impl StoreError {
+    /// Turns the error of an operation on a file into one that names both.
+    pub fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { verb, path: path.to_owned(), source }
+    }
+}
+
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> Self {
+        let FileError { verb, path, source } = error;
+        Self::Io { verb, path, source }
+    }
+}
+
+impl From<LockError> for StoreError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::File(error) => error.into(),
+            LockError::Held { path, waited, holders } => Self::Locked { path, waited, holders },
+        }
+    }
+}
+
+impl Failure for StoreError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Io { .. } => Code::Io,
+            Self::Locked { .. } => Code::TryAgain,
+        }
+    }
+}
 
 /// The time limit for the lock. An operation holds it for milliseconds.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);

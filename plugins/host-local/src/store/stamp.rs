@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use super::machine::MachineIdentity;
+use super::lease::MachineIdentity;
 
 /// The difference between the two times of a stamped directory.
 const SET_BACK: Duration = Duration::from_secs(60);

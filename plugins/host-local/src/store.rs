@@ -134,7 +134,7 @@ impl Store {
         access: DirectoryAccess,
         lock: Option<Lock>,
     ) -> Result<Self, StoreError> {
-        let handle = File::open(path).map_err(StoreError::io("open", path))?;
+        let handle = File::open(path).map_err(FileError::of("open", path))?;
         let index = LeaseIndex::open(path.join(OWN_DIRECTORY), &handle, &machine);
         Ok(Self { path: path.to_owned(), handle, access, machine, index, draft: None, _lock: lock })
     }
@@ -218,7 +218,7 @@ impl Store {
 
     /// The addresses with a file, and the files' names.
     fn names(&self) -> Result<Vec<(IpAddr, String)>, StoreError> {
-        let failed = || StoreError::io("read", &self.path);
+        let failed = || FileError::of("read", &self.path);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed())? {
             let entry = entry.map_err(failed())?;
@@ -236,7 +236,7 @@ impl Store {
         let name = address.to_string();
         let path = self.path.join(&name);
         let draft = self.ensure_draft(owner)?;
-        let file = FileId::of(&draft.file().metadata().map_err(StoreError::io("stat", &path))?);
+        let file = FileId::of(&draft.file().metadata().map_err(FileError::of("stat", &path))?);
         match draft.link(&path) {
             Ok(()) => {}
             Err(error) if error.source.kind() == ErrorKind::AlreadyExists => return Ok(None),
@@ -369,7 +369,7 @@ fn make(path: &Path) -> Result<(), FileError> {
 
 /// Whether a path does not exist.
 fn is_missing(path: &Path) -> Result<bool, StoreError> {
-    path.try_exists().map(|exists| !exists).map_err(StoreError::io("stat", path))
+    Ok(!path.try_exists().map_err(FileError::of("stat", path))?)
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl LeaseIndex {
         match DirBuilder::new().mode(0o700).create(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            Err(source) => Err(StoreError::io("mkdir", &self.directory)(source)),
+            Err(source) => Err(FileError::of("mkdir", &self.directory)(source).into()),
         }
     }
 
@@ -161,7 +161,7 @@ impl LeaseIndex {
     fn refuse_link(&self) -> Result<bool, StoreError> {
         match fs::symlink_metadata(&self.directory) {
             Ok(about) if about.is_symlink() => {
-                Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")))
+                Err(FileError::of("use", &self.directory)(io::Error::other("it is a symbolic link")).into())
             }
             found => Ok(found.is_ok()),
         }
@@ -183,7 +183,7 @@ impl LeaseIndex {
             Draft::create_at(&draft, shard.text().as_bytes(), FILE_MODE)?.replace(&self.file(number))?;
         }
         if self.touched && self.complete {
-            let failed = StoreError::io("stamp", &self.directory);
+            let failed = FileError::of("stamp", &self.directory);
             if let Some(stamp) = DirectoryStamp::put(leases, machine).map_err(failed)? {
                 overwrite(&self.directory.join(STAMP), stamp.text().as_bytes(), FILE_MODE)?;
             }
@@ -194,7 +194,7 @@ impl LeaseIndex {
     /// Removes the directory of an index without leases, so that nothing is left of an unused network, and in any case the
     /// draft of a killed process. Returns whether the directory does not exist now.
     fn remove_unused(&self) -> Result<bool, StoreError> {
-        let files = self.files().map_err(StoreError::io("read", &self.directory))?;
+        let files = self.files().map_err(FileError::of("read", &self.directory))?;
         let is_used = files.iter().any(|file| ![STAMP, DRAFT].contains(&file.as_str()));
         let mut useless = files.iter().filter(|file| !is_used || *file == DRAFT);
         useless.try_for_each(|file| remove(&self.directory.join(file)))?;
@@ -202,7 +202,9 @@ impl LeaseIndex {
             return Ok(false);
         }
         match fs::remove_dir(&self.directory) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &self.directory)(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(FileError::of("remove", &self.directory)(error).into())
+            }
             Ok(()) | Err(_) => Ok(true),
         }
     }

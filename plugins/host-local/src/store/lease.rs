@@ -167,7 +167,7 @@ pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, Store
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let metadata = file.metadata().map_err(StoreError::io("stat", path))?;
+    let metadata = file.metadata().map_err(FileError::of("stat", path))?;
     if !metadata.is_file() {
         return Ok(None);
     }
@@ -176,7 +176,7 @@ pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, Store
         return Ok(Some((Some(Owner::unknown()), FileId::of(&metadata))));
     }
     let mut content = Vec::with_capacity(128);
-    file.take(metadata.len()).read_to_end(&mut content).map_err(StoreError::io("read", path))?;
+    file.take(metadata.len()).read_to_end(&mut content).map_err(FileError::of("read", path))?;
     Ok(Some((Owner::parse(&content), FileId::of(&metadata))))
 }
 

@@ -1,11 +1,11 @@
-//! The lock of a directory, and what keeps a caller from its files: `flock(2)` on the file `lock`, as in the reference, but with a time limit.
+//! The lock of a directory, `flock(2)` on its file `lock`, as in the reference, but with a time limit; and the errors of its files.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
-use cni_files::{FileError, Lock, LockError, LockHolders, open_to_read};
+use cni_files::{FileError, Lock, LockError, open_to_read};
 
 /// An operation on a file that failed, or a lock that cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -19,20 +19,8 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process has held the lock all the time.
-    #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
-    Locked {
-        path: PathBuf,
-        /// How long the process waited.
-        waited: Duration,
-        holders: LockHolders,
-    },
-}
-
-impl StoreError {
-    /// Turns the error of an operation on a file into one that names both.
-    pub fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { verb, path: path.to_owned(), source }
-    }
+    #[error(transparent)]
+    Locked(LockError),
 }
 
 impl From<FileError> for StoreError {
@@ -46,7 +34,7 @@ impl From<LockError> for StoreError {
     fn from(error: LockError) -> Self {
         match error {
             LockError::File(error) => error.into(),
-            LockError::Held { path, waited, holders } => Self::Locked { path, waited, holders },
+            held @ LockError::Held { .. } => Self::Locked(held),
         }
     }
 }

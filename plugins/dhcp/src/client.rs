@@ -106,29 +106,6 @@ struct Offer {
     server: Ipv4Addr,
 }
 
-/// The possible answers of a server to a client that asks for an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reply {
-    Offer,
-    Ack,
-    Nak,
-}
-
-impl Reply {
-    const fn of(kind: MessageType) -> Option<Self> {
-        match kind {
-            MessageType::Offer => Some(Self::Offer),
-            MessageType::Ack => Some(Self::Ack),
-            MessageType::Nak => Some(Self::Nak),
-            MessageType::Discover
-            | MessageType::Request
-            | MessageType::Decline
-            | MessageType::Release
-            | MessageType::Inform => None,
-        }
-    }
-}
-
 /// How often an offer is requested before another is looked for.
 const ACCEPTANCES: u32 = 4;
 /// How long the client listens for the answer to a renewal. An open socket keeps the container's namespace alive.
@@ -250,31 +227,35 @@ impl Client {
         if message.mac != self.identity.mac {
             return Vec::new();
         }
-        match (self.state.clone(), Reply::of(message.kind)) {
-            (ClientState::Selecting { xid, retry }, Some(Reply::Offer)) if xid == message.xid => {
+        let is_answer = |xid: u32| xid == message.xid;
+        match (self.state.clone(), message.kind) {
+            (ClientState::Selecting { xid, retry }, MessageType::Offer) if is_answer(xid) => {
                 self.on_offer(message, retry, now)
             }
-            (ClientState::Requesting { xid, retry, offer, .. }, Some(reply))
-                if xid == message.xid && is_of(message, offer.server) =>
+            (ClientState::Requesting { xid, offer, .. }, MessageType::Ack)
+                if is_answer(xid) && is_of(message, offer.server) =>
             {
-                match reply {
-                    Reply::Ack => self.on_ack(message, from, now),
-                    Reply::Nak => self.look_again(retry, now),
-                    Reply::Offer => Vec::new(),
+                self.on_ack(message, from, now)
+            }
+            (ClientState::Requesting { xid, retry, offer, .. }, MessageType::Nak)
+                if is_answer(xid) && is_of(message, offer.server) =>
+            {
+                self.look_again(retry, now)
+            }
+            (ClientState::Rebooting { xid, address, .. }, MessageType::Ack) if is_answer(xid) => {
+                if message.address == address {
+                    self.on_ack(message, from, now)
+                } else {
+                    self.release_and_give_up(message, from, moved(address, message.address))
                 }
             }
-            (ClientState::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
-                Reply::Ack if message.address == address => self.on_ack(message, from, now),
-                Reply::Ack => self.release_and_give_up(message, from, moved(address, message.address)),
-                Reply::Nak => self.give_up(refusal(address)),
-                Reply::Offer => Vec::new(),
-            },
-            (ClientState::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
-                Reply::Ack if self.has(message.address) => self.on_ack(message, from, now),
-                Reply::Ack => Vec::new(),
-                Reply::Nak => self.ask_once_more(now),
-                Reply::Offer => Vec::new(),
-            },
+            (ClientState::Rebooting { xid, address, .. }, MessageType::Nak) if is_answer(xid) => {
+                self.give_up(refusal(address))
+            }
+            (ClientState::Prolonging { xid, .. }, MessageType::Ack) if is_answer(xid) && self.has(message.address) => {
+                self.on_ack(message, from, now)
+            }
+            (ClientState::Prolonging { xid, .. }, MessageType::Nak) if is_answer(xid) => self.ask_once_more(now),
             _ => Vec::new(),
         }
     }

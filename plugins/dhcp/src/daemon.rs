@@ -17,27 +17,6 @@ pub use flags::{Flags, FlagsError};
 /// The number of a plugin's connection.
 pub type ConnectionId = u64;
 
-/// Errors of a namespace or its interface.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// The namespace has ended, or is not what it was.
-    #[error("{0}")]
-    Namespace(String),
-    /// The interface is missing, or not an Ethernet interface, or cannot be looked at now, such as for want of descriptors.
-    #[error("{0}")]
-    Interface(String),
-}
-
-impl From<PlaceError> for DaemonRefusal {
-    fn from(error: PlaceError) -> Self {
-        let text = error.to_string();
-        match error {
-            PlaceError::Namespace(_) => Self { about: Reason::Namespace, text },
-            PlaceError::Interface(_) => Self { about: Reason::Interface, text },
-        }
-    }
-}
-
 /// The machine, as the daemon sees it. The implementation logs harmless failures.
 pub trait DaemonHost {
     /// The current time.
@@ -47,7 +26,7 @@ pub trait DaemonHost {
     fn seed(&mut self) -> u64;
 
     /// The location of a request's interface, in the namespace that was passed with it.
-    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError>;
+    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, DaemonRefusal>;
 
     /// Listens on an interface; returns its MAC address. The namespace is the one that came with a request, or the one at
     /// the path of the place, if that is still the same.
@@ -56,10 +35,10 @@ pub trait DaemonHost {
         key: &LeaseKey,
         place: &InterfaceLocation,
         asker: Option<ConnectionId>,
-    ) -> Result<Hardware, PlaceError>;
+    ) -> Result<Hardware, DaemonRefusal>;
 
     /// Sets up the interface of a request, if it is down.
-    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), PlaceError>;
+    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), DaemonRefusal>;
 
     /// Listens no more, which lets the namespace end.
     fn close(&mut self, key: &LeaseKey);
@@ -188,7 +167,7 @@ impl Daemon {
     fn add(&mut self, asker: ConnectionId, request: LeaseRequest, host: &mut dyn DaemonHost) {
         let place = match host.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error.into())),
+            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error)),
         };
         if self.joins(&request.key, &place, (asker, WaitReason::Lease), host) {
             return;
@@ -210,7 +189,7 @@ impl Daemon {
         }
         let place = match host.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error.into())),
+            Err(error) => return host.answer(asker, &DaemonAnswer::Refused(error)),
         };
         if self.joins(&request.key, &place, (asker, wish), host) {
             return;
@@ -259,7 +238,7 @@ impl Daemon {
             Ok(mac) => mac,
             Err(error) => {
                 host.close(&key);
-                return host.answer(asker, &DaemonAnswer::Refused(error.into()));
+                return host.answer(asker, &DaemonAnswer::Refused(error));
             }
         };
         let identity = Identity { mac, id: key.client_id(), provided, requested, broadcast: self.broadcast };
@@ -297,8 +276,8 @@ impl Daemon {
         if !entry.is_open {
             match host.listen(key, &entry.place, None) {
                 Ok(_) => entry.is_open = true,
-                Err(PlaceError::Namespace(why)) => return self.drop_entry(key, &why, host),
-                Err(error) => return log::warn!("{:?} of {key} was not sent: {error}", sending.message.kind),
+                Err(DaemonRefusal { about: Reason::Namespace, text }) => return self.drop_entry(key, &text, host),
+                Err(error) => return log::warn!("{:?} of {key} was not sent: {}", sending.message.kind, error.text),
             }
         }
         host.send(key, sending);

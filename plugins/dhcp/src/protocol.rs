@@ -90,6 +90,18 @@ pub struct DaemonRefusal {
     pub text: String,
 }
 
+impl DaemonRefusal {
+    /// An error of a namespace, which has ended or is not what it was.
+    pub const fn of_namespace(text: String) -> Self {
+        Self { about: Reason::Namespace, text }
+    }
+
+    /// An error of an interface: it is missing, or not an Ethernet interface, or cannot be looked at now, such as for want of descriptors.
+    pub const fn of_interface(text: String) -> Self {
+        Self { about: Reason::Interface, text }
+    }
+}
+
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

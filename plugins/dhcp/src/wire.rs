@@ -13,42 +13,29 @@ pub type Hardware = [u8; 6];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageType {
     /// A client looks for servers.
-    Discover,
+    Discover = 1,
     /// A server offers an address.
-    Offer,
+    Offer = 2,
     /// A client wants an address, or wants to keep it.
-    Request,
+    Request = 3,
     /// A client has found the address in use.
-    Decline,
+    Decline = 4,
     /// A server leases the address.
-    Ack,
+    Ack = 5,
     /// A server refuses.
-    Nak,
+    Nak = 6,
     /// A client gives the address back.
-    Release,
+    Release = 7,
     /// A client has an address, and asks for the rest.
-    Inform,
+    Inform = 8,
 }
 
 impl MessageType {
     const ALL: [Self; 8] =
         [Self::Discover, Self::Offer, Self::Request, Self::Decline, Self::Ack, Self::Nak, Self::Release, Self::Inform];
 
-    const fn number(self) -> u8 {
-        match self {
-            Self::Discover => 1,
-            Self::Offer => 2,
-            Self::Request => 3,
-            Self::Decline => 4,
-            Self::Ack => 5,
-            Self::Nak => 6,
-            Self::Release => 7,
-            Self::Inform => 8,
-        }
-    }
-
     fn of(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.number() == number)
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
@@ -99,7 +86,7 @@ impl Outgoing {
         bytes.resize(COOKIE, 0);
         bytes.extend(MAGIC);
         let mut options = options.clone();
-        options.set(code::MESSAGE_TYPE, &[kind.number()]);
+        options.set(code::MESSAGE_TYPE, &[*kind as u8]);
         bytes.extend(options.bytes());
         bytes.resize(bytes.len().max(SHORTEST), 0);
         bytes

@@ -14,8 +14,8 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_dhcp::client::Moment;
 use cni_dhcp::client::OutgoingPacket;
-use cni_dhcp::daemon::{ConnectionId, DaemonHost, PlaceError};
-use cni_dhcp::protocol::{DaemonAnswer, LeaseRequest};
+use cni_dhcp::daemon::{ConnectionId, DaemonHost};
+use cni_dhcp::protocol::{DaemonAnswer, DaemonRefusal, LeaseRequest, Reason};
 use cni_dhcp::record::LeaseRecord;
 use cni_dhcp::record::{InterfaceLocation, LeaseKey};
 use cni_dhcp::wire::{Datagram, Hardware};
@@ -66,13 +66,13 @@ impl LinuxDaemonHost {
         let mut found = self.records.all();
         found.retain(|record| match open_place(&record.place) {
             Ok(_) => true,
-            Err(PlaceError::Namespace(why)) => {
-                log::info!("the lease of {} is not gone on with: {why}", record.key);
+            Err(DaemonRefusal { about: Reason::Namespace, text }) => {
+                log::info!("the lease of {} is not gone on with: {text}", record.key);
                 self.records.forget(&record.key);
                 false
             }
             Err(error) => {
-                log::warn!("the namespace of {}: {error}", record.key);
+                log::warn!("the namespace of {}: {}", record.key, error.text);
                 true
             }
         });
@@ -184,7 +184,7 @@ impl DaemonHost for LinuxDaemonHost {
         }
     }
 
-    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError> {
+    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, DaemonRefusal> {
         let netns = format!("{}{}", self.host_prefix, request.netns);
         let identity = match self.netns_of(Some(asker)) {
             Some(passed) => identity_of(passed)?,
@@ -198,7 +198,7 @@ impl DaemonHost for LinuxDaemonHost {
         key: &LeaseKey,
         place: &InterfaceLocation,
         asker: Option<ConnectionId>,
-    ) -> Result<Hardware, PlaceError> {
+    ) -> Result<Hardware, DaemonRefusal> {
         let (wire, hardware) = match self.netns_of(asker) {
             Some(netns) => open_wire(netns, &place.ifname)?,
             None => open_wire(&open_place(place)?, &place.ifname)?,
@@ -207,7 +207,7 @@ impl DaemonHost for LinuxDaemonHost {
         Ok(hardware)
     }
 
-    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), PlaceError> {
+    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), DaemonRefusal> {
         let set_up = |socket: &mut Socket, link: &Link| {
             if link.up { Ok(()) } else { socket.set_link_up(link.index).map_err(reported) }
         };
@@ -241,13 +241,13 @@ impl DaemonHost for LinuxDaemonHost {
             Ok(())
         };
         let done = open_place(place).and_then(|netns| on_link(&netns, &place.ifname, withdraw));
-        done.unwrap_or_else(|error| log::debug!("{address} was not taken from {}: {error}", place.netns));
+        done.unwrap_or_else(|error| log::debug!("{address} was not taken from {}: {}", place.netns, error.text));
     }
 
     fn set_down(&mut self, place: &InterfaceLocation) {
         let set_down = |socket: &mut Socket, link: &Link| socket.set_link_down(link.index).map_err(reported);
         let done = open_place(place).and_then(|netns| on_link(&netns, &place.ifname, set_down));
-        done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {error}", place.ifname, place.netns));
+        done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {}", place.ifname, place.netns, error.text));
     }
 
     fn answer(&mut self, asker: ConnectionId, answer: &DaemonAnswer) {
@@ -268,23 +268,23 @@ impl DaemonHost for LinuxDaemonHost {
     }
 }
 
-fn reported(error: impl Into<Error>) -> PlaceError {
-    PlaceError::Interface(error.into().in_full())
+fn reported(error: impl Into<Error>) -> DaemonRefusal {
+    DaemonRefusal::of_interface(error.into().in_full())
 }
 
-fn not_open(error: NetnsError) -> PlaceError {
+fn not_open(error: NetnsError) -> DaemonRefusal {
     match error {
-        NetnsError::Gone { .. } => PlaceError::Namespace(Error::from(error).in_full()),
-        NetnsError::Failed { .. } => PlaceError::Interface(Error::from(error).in_full()),
+        NetnsError::Gone { .. } => DaemonRefusal::of_namespace(Error::from(error).in_full()),
+        NetnsError::Failed { .. } => DaemonRefusal::of_interface(Error::from(error).in_full()),
     }
 }
 
-fn closed(error: io::Error) -> PlaceError {
-    PlaceError::Interface(format!("the network namespace cannot be entered: {error}"))
+fn closed(error: io::Error) -> DaemonRefusal {
+    DaemonRefusal::of_interface(format!("the network namespace cannot be entered: {error}"))
 }
 
 /// A unique identifier of a namespace; on kernels without cookies, the boot and the inode.
-fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
+fn identity_of(netns: &Netns) -> Result<String, DaemonRefusal> {
     match netns.inside(identity).map_err(closed)?.map_err(reported)? {
         Some(identity) => Ok(identity),
         None => {
@@ -295,26 +295,26 @@ fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
 }
 
 /// Opens the namespace of a location, if the path still leads to it.
-fn open_place(place: &InterfaceLocation) -> Result<Netns, PlaceError> {
+fn open_place(place: &InterfaceLocation) -> Result<Netns, DaemonRefusal> {
     let netns = Netns::open(&place.netns).map_err(not_open)?;
     if identity_of(&netns)? == place.identity {
         Ok(netns)
     } else {
-        Err(PlaceError::Namespace(format!("another network namespace is at {}", place.netns)))
+        Err(DaemonRefusal::of_namespace(format!("another network namespace is at {}", place.netns)))
     }
 }
 
-fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), PlaceError> {
+fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), DaemonRefusal> {
     netns
         .inside(|| {
             let mut socket = Socket::open().map_err(reported)?;
             let link = socket.link(ifname).map_err(reported)?;
-            let absent = || PlaceError::Interface(format!("error looking up {ifname:?}: Link not found"));
+            let absent = || DaemonRefusal::of_interface(format!("error looking up {ifname:?}: Link not found"));
             let link = link.ok_or_else(absent)?;
             let hardware = link.mac.as_ref().and_then(|mac| Hardware::try_from(mac.bytes()).ok());
-            let no_ethernet = || PlaceError::Interface(format!("{ifname} has no MAC address of Ethernet"));
+            let no_ethernet = || DaemonRefusal::of_interface(format!("{ifname} has no MAC address of Ethernet"));
             let hardware = hardware.ok_or_else(no_ethernet)?;
-            let failed = |error| PlaceError::Interface(format!("{ifname} cannot be listened on: {error}"));
+            let failed = |error| DaemonRefusal::of_interface(format!("{ifname} cannot be listened on: {error}"));
             Ok((PacketSocket::open(link.index).map_err(failed)?, hardware))
         })
         .map_err(closed)?
@@ -324,8 +324,8 @@ fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), Pl
 fn on_link(
     netns: &Netns,
     ifname: &str,
-    work: impl FnOnce(&mut Socket, &Link) -> Result<(), PlaceError>,
-) -> Result<(), PlaceError> {
+    work: impl FnOnce(&mut Socket, &Link) -> Result<(), DaemonRefusal>,
+) -> Result<(), DaemonRefusal> {
     let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(reported)?;
     match socket.link(ifname).map_err(reported)? {
         Some(link) => work(&mut socket, &link),

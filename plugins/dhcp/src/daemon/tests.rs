@@ -34,9 +34,9 @@ impl DaemonHost for Machine {
         7
     }
 
-    fn place(&mut self, _: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError> {
+    fn place(&mut self, _: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, DaemonRefusal> {
         let found = self.namespaces.get(&request.netns).cloned();
-        let identity = found.ok_or_else(|| PlaceError::Namespace(format!("no netns {}", request.netns)))?;
+        let identity = found.ok_or_else(|| DaemonRefusal::of_namespace(format!("no netns {}", request.netns)))?;
         Ok(InterfaceLocation { netns: request.netns.clone(), ifname: request.key.ifname.clone(), identity })
     }
 
@@ -45,22 +45,22 @@ impl DaemonHost for Machine {
         key: &LeaseKey,
         place: &InterfaceLocation,
         _: Option<ConnectionId>,
-    ) -> Result<Hardware, PlaceError> {
+    ) -> Result<Hardware, DaemonRefusal> {
         if self.namespaces.get(&place.netns) != Some(&place.identity) {
-            return Err(PlaceError::Namespace("the namespace has ended".to_owned()));
+            return Err(DaemonRefusal::of_namespace("the namespace has ended".to_owned()));
         }
         if self.is_busy {
-            return Err(PlaceError::Interface("too many open files".to_owned()));
+            return Err(DaemonRefusal::of_interface("too many open files".to_owned()));
         }
         if place.ifname != "eth0" {
-            return Err(PlaceError::Interface(format!("error looking up {:?}: Link not found", place.ifname)));
+            return Err(DaemonRefusal::of_interface(format!("error looking up {:?}: Link not found", place.ifname)));
         }
         assert!(!self.open.contains(key), "{key} is listened on already");
         self.open.push(key.clone());
         Ok(self.mac)
     }
 
-    fn set_up(&mut self, place: &InterfaceLocation, _: ConnectionId) -> Result<(), PlaceError> {
+    fn set_up(&mut self, place: &InterfaceLocation, _: ConnectionId) -> Result<(), DaemonRefusal> {
         self.ups.push(place.netns.clone());
         Ok(())
     }

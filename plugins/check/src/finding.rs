@@ -17,13 +17,13 @@ pub struct Finding {
 
 impl Finding {
     /// A finding about a whole plugin or list.
-    pub fn new(plugin: String, wrong: String, instead: String) -> Self {
-        Self { plugin, key: String::new(), wrong, instead }
+    pub fn new(plugin: String, wrong: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self { plugin, key: String::new(), wrong: wrong.into(), instead: instead.into() }
     }
 
     /// A finding about a key.
-    pub fn of_key(plugin: &str, key: &str, wrong: String, instead: String) -> Self {
-        Self { plugin: plugin.to_owned(), key: key.to_owned(), wrong, instead }
+    pub fn of_key(plugin: &str, key: &str, wrong: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self { plugin: plugin.to_owned(), key: key.to_owned(), wrong: wrong.into(), instead: instead.into() }
     }
 }
 

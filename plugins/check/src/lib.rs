@@ -41,7 +41,7 @@ pub fn judge(text: &str) -> Judgement {
         Err(error) => judgement.findings.push(Finding::new(
             format!("line {}, column {}", error.line(), error.column()),
             format!("this is not JSON: {error}"),
-            "correct the syntax; no runtime can read the file".to_owned(),
+            "correct the syntax; no runtime can read the file",
         )),
     }
     judgement
@@ -50,9 +50,8 @@ pub fn judge(text: &str) -> Judgement {
 /// Judges a document.
 fn judge_document(list: &Value, network: &mut Network, findings: &mut Vec<Finding>) {
     let Some(keys) = list.as_object() else {
-        let wrong = "the file holds no JSON object".to_owned();
-        let instead = "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}".to_owned();
-        return findings.push(Finding::new(LIST.to_owned(), wrong, instead));
+        let instead = "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}";
+        return findings.push(Finding::new(LIST.to_owned(), "the file holds no JSON object", instead));
     };
     findings.extend(version(keys));
     findings.extend(name(keys));
@@ -62,8 +61,8 @@ fn judge_document(list: &Value, network: &mut Network, findings: &mut Vec<Findin
         Some(Value::Array(plugins)) => {
             findings.extend(unknown_keys(keys));
             if plugins.is_empty() {
-                let instead = "write at least one {\"type\": …}".to_owned();
-                findings.push(Finding::of_key(LIST, "plugins", "the list has no plugin".to_owned(), instead));
+                let instead = "write at least one {\"type\": …}";
+                findings.push(Finding::of_key(LIST, "plugins", "the list has no plugin", instead));
             }
             for (at, plugin) in plugins.iter().enumerate() {
                 plugin::judge(plugin, Some(at), version, network, findings);
@@ -71,7 +70,7 @@ fn judge_document(list: &Value, network: &mut Network, findings: &mut Vec<Findin
         }
         Some(found) => {
             let wrong = format!("`plugins` is not a list but {found}");
-            findings.push(Finding::of_key(LIST, "plugins", wrong, "write [{\"type\": …}]".to_owned()));
+            findings.push(Finding::of_key(LIST, "plugins", wrong, "write [{\"type\": …}]"));
         }
         None if keys.contains_key("type") => {
             plugin::judge(list, None, version, network, findings);
@@ -81,7 +80,7 @@ fn judge_document(list: &Value, network: &mut Network, findings: &mut Vec<Findin
             let wrong = near.map_or("there is neither `plugins` nor `type`".to_owned(), |near| {
                 format!("there is no `plugins`, but a key `{near}`")
             });
-            findings.push(Finding::of_key(LIST, "plugins", wrong, "write `plugins`, a list of plugins".to_owned()));
+            findings.push(Finding::of_key(LIST, "plugins", wrong, "write `plugins`, a list of plugins"));
         }
     }
 }

@@ -58,8 +58,8 @@ impl Network {
         let (range, other) = pairs.find(|(range, other)| range.overlaps(other))?;
         let wrong =
             format!("{} and {} of network {:?} have addresses in common", range.subnet, other.subnet, earlier.name);
-        let instead = "give each network its own subnet".to_owned();
-        Some(Finding::of_key(&format!("network {:?}", self.name), &range.path, wrong, instead))
+        let network = format!("network {:?}", self.name);
+        Some(Finding::of_key(&network, &range.path, wrong, "give each network its own subnet"))
     }
 
     fn two_gateways(&self, earlier: &Self) -> Option<Finding> {
@@ -73,7 +73,7 @@ impl Network {
             "{} gets the gateway {} here and {} in network {:?}, and ADD refuses the second",
             own.link, own.cidr, other.cidr, earlier.name
         );
-        let instead = "name another bridge, or give both networks the same gateway".to_owned();
+        let instead = "name another bridge, or give both networks the same gateway";
         Some(Finding::of_key(&format!("network {:?}", self.name), "bridge", wrong, instead))
     }
 
@@ -82,8 +82,7 @@ impl Network {
         self.of_kind(PluginKind::Interface).filter(|_| self.of_kind(PluginKind::Loopback).is_none())?;
         let wrong =
             "no plugin sets up `lo`, and Nomad does not either, so a container does not reach its own addresses";
-        let instead = "begin `plugins` with {\"type\": \"loopback\"}".to_owned();
-        Some(Finding::of_key("list", "plugins", wrong.to_owned(), instead))
+        Some(Finding::of_key("list", "plugins", wrong, "begin `plugins` with {\"type\": \"loopback\"}"))
     }
 
     /// The first plugin of a kind.
@@ -130,8 +129,8 @@ pub fn judge_ranges(
         let elements = set.as_array().map(Vec::as_slice).unwrap_or_default();
         if elements.is_empty() && set.is_array() {
             let path = format!("ipam.ranges[{number}]");
-            let instead = "write a range: [{\"subnet\": \"10.1.2.0/24\"}]".to_owned();
-            findings.push(Finding::of_key(at, &path, "the range set is empty".to_owned(), instead));
+            let instead = "write a range: [{\"subnet\": \"10.1.2.0/24\"}]";
+            findings.push(Finding::of_key(at, &path, "the range set is empty", instead));
         }
         for (place, element) in elements.iter().enumerate() {
             let path = format!("ipam.ranges[{number}][{place}]");
@@ -140,13 +139,13 @@ pub fn judge_ranges(
         }
     }
     if !gets_ranges && ranges.is_empty() && sets.is_empty() && !ipam.contains_key("subnet") {
-        let instead = "write \"ranges\": [[{\"subnet\": \"10.1.2.0/24\"}]]".to_owned();
-        findings.push(Finding::of_key(at, "ipam.ranges", "host-local has no range of addresses".to_owned(), instead));
+        let instead = "write \"ranges\": [[{\"subnet\": \"10.1.2.0/24\"}]]";
+        findings.push(Finding::of_key(at, "ipam.ranges", "host-local has no range of addresses", instead));
     }
     for (place, range) in ranges.iter().enumerate() {
         if let Some(earlier) = ranges[..place].iter().find(|earlier| earlier.overlaps(range)) {
             let wrong = format!("the range overlaps with {}", earlier.path);
-            findings.push(Finding::of_key(at, &range.path, wrong, "give each address to one range".to_owned()));
+            findings.push(Finding::of_key(at, &range.path, wrong, "give each address to one range"));
         }
     }
     ranges
@@ -166,7 +165,7 @@ fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Ve
     if first > last {
         let [Some(_), Some(_)] = ["rangeStart", "rangeEnd"].map(address) else { return None };
         let wrong = format!("the range begins with {first} and ends with {last}");
-        findings.push(Finding::of_key(at, path, wrong, "exchange `rangeStart` and `rangeEnd`".to_owned()));
+        findings.push(Finding::of_key(at, path, wrong, "exchange `rangeStart` and `rangeEnd`"));
         return None;
     }
     let gateway = address("gateway").or_else(|| ip_offset(subnet.address(), 1));

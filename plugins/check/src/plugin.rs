@@ -20,15 +20,13 @@ pub fn judge(
 ) {
     let at = place.map_or("plugin".to_owned(), |place| format!("plugins[{place}]"));
     let Some(keys) = plugin.as_object() else {
-        let wrong = "an element of `plugins` is not an object".to_owned();
-        return findings.push(Finding::new(at, wrong, "write {\"type\": …}".to_owned()));
+        return findings.push(Finding::new(at, "an element of `plugins` is not an object", "write {\"type\": …}"));
     };
     let kind = match keys.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         found => {
             let wrong = found.map_or("the plugin has no `type`".to_owned(), |found| format!("`type` is {found}"));
-            let instead = "write the name of a plugin, in quotes".to_owned();
-            return findings.push(Finding::of_key(&at, "type", wrong, instead));
+            return findings.push(Finding::of_key(&at, "type", wrong, "write the name of a plugin, in quotes"));
         }
     };
     let at = format!("{at} {kind}");
@@ -82,7 +80,7 @@ fn in_its_place(entry: &Entry, place: Option<usize>, at: &str) -> Option<Finding
 fn second_interface(entry: &Entry, network: &Network, at: &str) -> Option<Finding> {
     let first = network.of_kind(PluginKind::Interface).filter(|_| entry.kind == PluginKind::Interface)?;
     let wrong = format!("{} and {} both make the interface of the container, and ADD fails", first.name, entry.name);
-    Some(Finding::new(at.to_owned(), wrong, "remove one of them, or put it into a list of its own".to_owned()))
+    Some(Finding::new(at.to_owned(), wrong, "remove one of them, or put it into a list of its own"))
 }
 
 fn too_old(entry: &Entry, version: Option<&str>, at: &str) -> Option<Finding> {
@@ -133,8 +131,8 @@ fn judge_ipam(
     let kind = match ipam.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         None if !ipam.is_empty() || is_required(entry) => {
-            let wrong = "`ipam` has no `type`, so no addresses are assigned".to_owned();
-            let instead = "write the name of an IPAM plugin: \"type\": \"host-local\"".to_owned();
+            let wrong = "`ipam` has no `type`, so no addresses are assigned";
+            let instead = "write the name of an IPAM plugin: \"type\": \"host-local\"";
             findings.push(Finding::of_key(at, "ipam.type", wrong, instead));
             return None;
         }
@@ -144,8 +142,7 @@ fn judge_ipam(
         None => findings.extend(unknown_type(kind, at, "ipam.type")),
         Some(known) if known.kind != PluginKind::Ipam => {
             let wrong = format!("\"{kind}\" is not an IPAM plugin");
-            let instead = "write \"host-local\", \"dhcp\" or \"static\"".to_owned();
-            findings.push(Finding::of_key(at, "ipam.type", wrong, instead));
+            findings.push(Finding::of_key(at, "ipam.type", wrong, "write \"host-local\", \"dhcp\" or \"static\""));
         }
         Some(known) => {
             let value = Value::Object(ipam.clone());
@@ -206,7 +203,7 @@ fn judge_object(object: &Map<String, Value>, node: &Node, path: &str, plugin: &s
         let is_there = object.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && !is_absent(value, below));
         if is_required && !is_there {
             let wrong = format!("`{name}` is missing");
-            findings.push(Finding::of_key(plugin, &place(name), wrong, "the plugin cannot work without it".to_owned()));
+            findings.push(Finding::of_key(plugin, &place(name), wrong, "the plugin cannot work without it"));
         }
     }
 }

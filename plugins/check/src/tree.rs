@@ -81,32 +81,25 @@ fn dns() -> Node {
 /// The keys of an element of `plugins`.
 pub fn of_plugin(entry: &'static Entry) -> Node {
     let mut root = Node::of(ValueType::Object);
-    for (name, value) in [("cniVersion", ValueType::String), ("name", ValueType::String), ("type", ValueType::String)] {
-        *root.child(name) = Node::of(value);
+    for name in ["cniVersion", "name", "type"] {
+        *root.child(name) = Node::of(ValueType::String);
     }
     *root.child("capabilities") = capabilities();
     *root.child("dns") = dns();
-    for open in ["args", "runtimeConfig"] {
+    for open in ["args", "runtimeConfig", "prevResult"] {
         *root.child(open) = Node::open();
     }
-    *root.child("prevResult") = Node::open();
-    let ipam_of_own = entry.kind == PluginKind::Ipam;
     for key in entry.keys.iter().filter(|key| key.key != "prevResult") {
         root.insert(&key.key, key);
-    }
-    for open in ["args", "runtimeConfig"] {
-        root.child(open).is_open = true;
     }
     if let Some(cni) = root.child("args").keys.iter_mut().find(|(key, _)| *key == "cni") {
         cni.1.is_open = true;
     }
-    if ipam_of_own {
+    if entry.kind == PluginKind::Ipam {
         *root.child("ipam").child("type") = Node::of(ValueType::String);
-    }
-    // What is in it is judged by the row of the IPAM plugin.
-    if !ipam_of_own && root.find("ipam").is_some() {
-        let ipam = root.child("ipam");
-        ipam.is_open = true;
+    } else if root.find("ipam").is_some() {
+        // What is in it is judged by the row of the IPAM plugin.
+        root.child("ipam").is_open = true;
     }
     root
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::request::Request;
+use cni_plugin::ipam::no_section;
 use serde::Deserialize;
 
 use crate::daemon::flags::DEFAULT_SOCKET;
@@ -60,7 +61,7 @@ impl Config {
     /// Reads and checks every key.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let ipam = request.decode::<Keys>()?.ipam;
-        let ipam = ipam.ok_or_else(|| fail!(InvalidConfig, "IPAM config missing 'ipam' key"))?;
+        let ipam = ipam.ok_or_else(no_section)?;
         let args = arguments(request);
         let provided = ipam.provide.iter().map(|entry| provided(entry, &args)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {

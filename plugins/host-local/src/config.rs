@@ -79,29 +79,19 @@ impl Config {
     /// For a value of the wrong type, and one that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, runtime_config } = request.decode()?;
-        let mut ipam = ipam.ok_or_else(no_section)?;
+        let HostLocalIpamKeys { ranges, subnet, range_start, range_end, gateway, routes, resolv_conf } =
+            ipam.ok_or_else(no_section)?;
         let mut given = parse_sets("runtimeConfig.ipRanges", &runtime_config.ip_ranges)?;
-        if let Some(flat) = ipam.take_flat() {
-            given.push(vec![flat.parse("ipam")?]);
+        // The old form of a single range. Without `subnet` its other keys mean nothing.
+        if subnet.is_some() {
+            given.push(vec![RangeKeys { subnet, range_start, range_end, gateway }.parse("ipam")?]);
         }
-        given.extend(parse_sets("ipam.ranges", &ipam.ranges)?);
+        given.extend(parse_sets("ipam.ranges", &ranges)?);
         Ok(Self {
-            routes: RouteKeys::parse_all(&ipam.routes)?,
+            routes: RouteKeys::parse_all(&routes)?,
             sets: validate(&given, request.version)?,
             directory: directory(request)?,
-            resolv_conf: Some(ipam.resolv_conf).filter(|path| !path.is_empty()).map(PathBuf::from),
-        })
-    }
-}
-
-impl HostLocalIpamKeys {
-    /// The old form of a single range. Without `subnet` its other keys mean nothing.
-    fn take_flat(&mut self) -> Option<RangeKeys> {
-        self.subnet.take().map(|subnet| RangeKeys {
-            subnet: Some(subnet),
-            range_start: std::mem::take(&mut self.range_start),
-            range_end: std::mem::take(&mut self.range_end),
-            gateway: std::mem::take(&mut self.gateway),
+            resolv_conf: Some(resolv_conf).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
     }
 }

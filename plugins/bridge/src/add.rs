@@ -34,7 +34,13 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if is_link_first {
         journal.apply(&plan::plan_add(&config, &at, None, &facts)?)?;
     }
-    let network = ask_for_addresses(&config, request, journal)?;
+    let network = match &config.ipam {
+        Some(plugin) => {
+            let answer = ipam::add(plugin, request, journal)?;
+            Some(ResolvedNetwork::decide(answer, config.gateway, CONTAINER, &config.dns)?)
+        }
+        None => None,
+    };
     if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
         let addresses: Vec<Cidr> = network.addresses().collect();
         facts.masquerade_backend = masquerade::choose(config.masquerade_backend, &addresses, journal.host())?;
@@ -76,16 +82,6 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
         vlan_mac,
         vlan_port_mac,
     })
-}
-
-fn ask_for_addresses(
-    config: &Config,
-    request: &Request,
-    journal: &mut Journal<'_>,
-) -> Result<Option<ResolvedNetwork>, Error> {
-    let Some(plugin) = &config.ipam else { return Ok(None) };
-    let answer = ipam::add(plugin, request, journal)?;
-    Ok(Some(ResolvedNetwork::decide(answer, config.gateway, CONTAINER, &config.dns)?))
 }
 
 /// A bridge that exists is not changed, as in the reference.

@@ -31,7 +31,7 @@ pub struct CheckNames {
 impl CheckNames {
     /// The reference's names, which its plugin finds; where one does not fit the kernel, digits of a hash
     /// take the place of container and interface. The reference cannot serve such a container.
-    pub fn of(at: &Attachment) -> Self {
+    fn of(at: &Attachment) -> Self {
         let plain = format!("{}-{}", at.container, at.ifname);
         Self::plain(&plain).unwrap_or_else(|_| Self::hashed(&plain))
     }
@@ -39,11 +39,6 @@ impl CheckNames {
     /// Names that contain the network as well.
     fn with_network(at: &Attachment) -> Self {
         Self::hashed(&format!("{}/{}-{}", at.network, at.container, at.ifname))
-    }
-
-    /// All names that a check of the attachment may have.
-    fn all(at: &Attachment) -> [Self; 2] {
-        [Self::of(at), Self::with_network(at)]
     }
 
     /// Chooses the names for the check of an attachment that is added: the reference's, unless a port has them that is not
@@ -180,21 +175,18 @@ fn find_port(
 pub fn remove_orphans(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
     let ports = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
-    let kept = valid.of_network(network).flat_map(|at| CheckNames::all(&at));
+    let kept = valid.of_network(network).flat_map(|at| [CheckNames::of(&at), CheckNames::with_network(&at)]);
     let kept: Vec<RuleTag> = kept.map(|names| RuleTag::Exactly(names.comment)).collect();
     let is_gone = |name: &IfName| ports.iter().all(|port| port.name != name.as_str());
     let is_orphan = |rule: &&ListedRule| {
-        is_check(rule) && rule.incoming_interface().is_some_and(is_gone) && !kept.iter().any(|tag| tag.is_on(rule))
+        let is_check = rule.comment.as_ref().is_some_and(|comment| comment.starts_with(COMMENT));
+        is_check && rule.incoming_interface().is_some_and(is_gone) && !kept.iter().any(|tag| tag.is_on(rule))
     };
     let mut removal = Removal::new(host);
     for name in rules.iter().filter(is_orphan).flat_map(ListedRule::leads_to) {
         removal.attempt(|host| remove_led_to(name, host));
     }
     removal.finish()
-}
-
-fn is_check(rule: &ListedRule) -> bool {
-    rule.comment.as_ref().is_some_and(|comment| comment.starts_with(COMMENT))
 }
 
 /// Removes a chain, the one behind it, and the jump to it.

@@ -81,13 +81,11 @@ impl<'a> CurrentNamespace<'a> {
     fn is_here(&mut self, lease: &Lease) -> Result<bool, Error> {
         match (&lease.home.namespace, &self.identity) {
             (Some(then), Some(now)) => Ok(then == now),
-            _ if self.is_entered => self.has_address(lease),
+            _ if self.is_entered => {
+                let addresses = self.host.addresses(Ns::Container, None, None)?;
+                Ok(addresses.iter().any(|address| address.cidr.address() == lease.address))
+            }
             _ => Ok(true),
         }
-    }
-
-    fn has_address(&mut self, lease: &Lease) -> Result<bool, Error> {
-        let addresses = self.host.addresses(Ns::Container, None, None)?;
-        Ok(addresses.iter().any(|address| address.cidr.address() == lease.address))
     }
 }

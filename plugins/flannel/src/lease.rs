@@ -36,30 +36,23 @@ pub enum LeaseCause {
     /// flanneld has not written it yet.
     #[error("open {path}: no such file or directory")]
     Absent { path: String },
-    /// It cannot be read.
+    /// It cannot be read, a line is invalid, or keys are missing.
     #[error("{problem}")]
-    Unreadable { problem: String },
-    /// A line is invalid.
-    #[error("{path}, line {line}: {problem}")]
-    Line { path: String, line: usize, problem: String },
-    /// Keys are missing.
-    #[error("{path} is missing {}", missing.join(", "))]
-    Incomplete { path: String, missing: Vec<&'static str> },
+    Unusable { code: Code, problem: String },
 }
 
 impl Failure for LeaseError {
     fn code(&self) -> Code {
         match self.cause {
-            LeaseCause::Absent { .. } | LeaseCause::Incomplete { .. } => Code::TryAgain,
-            LeaseCause::Line { .. } => Code::InvalidConfig,
-            LeaseCause::Unreadable { .. } => Code::Io,
+            LeaseCause::Absent { .. } => Code::TryAgain,
+            LeaseCause::Unusable { code, .. } => code,
         }
     }
 
     fn details(&self) -> String {
         match self.cause {
             LeaseCause::Absent { .. } => "flanneld has not written the lease of this host yet".to_owned(),
-            LeaseCause::Incomplete { .. } | LeaseCause::Line { .. } | LeaseCause::Unreadable { .. } => String::new(),
+            LeaseCause::Unusable { .. } => String::new(),
         }
     }
 }
@@ -71,7 +64,7 @@ impl SubnetLease {
     /// [`LeaseError`]
     pub fn load(path: &str, host: &mut dyn Host) -> Result<Self, LeaseError> {
         let text = host.files().administrators_file(Path::new(path));
-        let text = text.map_err(|error| LeaseCause::Unreadable { problem: error.in_full() });
+        let text = text.map_err(|error| LeaseCause::Unusable { code: Code::Io, problem: error.in_full() });
         let text = text.and_then(|text| text.ok_or_else(|| LeaseCause::Absent { path: path.to_owned() }));
         text.and_then(|text| Self::parse(path, &text)).map_err(|cause| LeaseError { cause })
     }
@@ -81,9 +74,9 @@ impl SubnetLease {
     /// # Errors
     /// `LeaseCause`
     pub fn parse(path: &str, text: &str) -> Result<Self, LeaseCause> {
-        let path = || path.to_owned();
-        let torn = |(line, problem)| LeaseCause::Line { path: path(), line, problem };
-        let lines = LeaseFile::parse(text).map_err(torn)?;
+        let unusable = |code, problem| LeaseCause::Unusable { code, problem };
+        let lines = LeaseFile::parse(text)
+            .map_err(|(line, problem)| unusable(Code::InvalidConfig, format!("{path}, line {line}: {problem}")))?;
         match (lines.missing(), lines.mtu, lines.ip_masq) {
             (missing, Some(mtu), Some(ip_masq)) if missing.is_empty() => Ok(Self {
                 networks: lines.networks.concat(),
@@ -91,7 +84,7 @@ impl SubnetLease {
                 mtu,
                 ip_masq,
             }),
-            (missing, _, _) => Err(LeaseCause::Incomplete { path: path(), missing }),
+            (missing, _, _) => Err(unusable(Code::TryAgain, format!("{path} is missing {}", missing.join(", ")))),
         }
     }
 

@@ -125,13 +125,11 @@ fn no_lease(facts: &FlannelFacts, error: &LeaseError) -> Finding {
             format!("flanneld has not written {path} and does not run, so ADD fails"),
             "start flanneld, or wait for its DaemonSet",
         ),
-        (LeaseCause::Unreadable { .. } | LeaseCause::Line { .. } | LeaseCause::Incomplete { .. }, _) => {
-            Finding::problem(
-                TOPIC,
-                format!("the lease cannot be used: {}", error.cause),
-                "restart flanneld, which writes the file again",
-            )
-        }
+        (LeaseCause::Unusable { .. }, _) => Finding::problem(
+            TOPIC,
+            format!("the lease cannot be used: {}", error.cause),
+            "restart flanneld, which writes the file again",
+        ),
     }
 }
 

@@ -16,10 +16,10 @@ use cni_kernel::sysctl;
 use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed, Until};
 use cni_model::record::RecordKey;
 use cni_model::state_file::StateFile;
+use cni_plugin::host::Host as _;
 
 use answer::{Creation, index};
 
-use crate::firewalld::SourceAdded;
 use crate::machine::LinuxHost;
 
 /// Carries out one step; returns the step that undoes it, if only the effect determines it.
@@ -77,9 +77,8 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::UndoRules { ns, undo } => undo.carry_out(host.side(*ns)?.netfilter())?,
         Step::ForgetFlows(stale) => host.forget_flows(std::slice::from_ref(stale)),
         Step::AddSource { zone, address } => {
-            let added = host.firewalld.add_source(zone, *address)?;
-            let undo = Step::RemoveSource { zone: zone.clone(), address: *address };
-            return Ok((added == SourceAdded::Now).then_some(undo));
+            let is_new = host.firewalld.add_source(zone, *address)?;
+            return Ok(is_new.then(|| Step::RemoveSource { zone: zone.clone(), address: *address }));
         }
         Step::RemoveSource { zone, address } => host.firewalld.remove_source(zone, *address)?,
         Step::WriteRecord { key, text } => return write_record(host, key, text),
@@ -92,7 +91,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             remove_private(&file.path())?;
             remove_empty(directories)?;
         }
-        Step::TellDaemon(call) => drop(host.ask(call, &|_| None)?),
+        Step::TellDaemon(call) => drop(host.ask_daemon(call, &|_| None)?),
     }
     Ok(None)
 }

@@ -2,6 +2,7 @@
 //! out steps.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -34,10 +35,12 @@ use cni_plugin::run::{Plugin, Process, run};
 use nix::unistd::{getegid, geteuid};
 
 use crate::delegate::{ContainedPlugins, DelegateAnswer};
+use crate::machine::Survey;
+use crate::netns_survey::{NetnsSurvey, SurveyScope};
 use crate::output::of_delegate;
 use crate::records::identity_of;
 use crate::side::own_netns_failed;
-use crate::{apply, delegate, inhabitants, observe};
+use crate::{apply, delegate, inhabitants, observe, unix};
 
 pub use crate::machine::LinuxHost;
 
@@ -103,7 +106,9 @@ impl Host for LinuxHost {
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
-        self.ask(call, patience)
+        let container = if call.with_netns { self.side(Ns::Container).ok() } else { None };
+        let netns = container.and_then(|side| side.netns().ok());
+        unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
     }
 
     fn random(&mut self) -> [u8; 8] {
@@ -187,11 +192,19 @@ impl NamespaceState for LinuxHost {
     }
 
     fn survey(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
-        self.surveyed(kind)
+        let take = || {
+            let NetnsSurvey { views, gaps, kept } = NetnsSurvey::take(SurveyScope::Links(kind));
+            let gaps = gaps.text();
+            gaps.iter()
+                .for_each(|gaps| log::warn!("not every network namespace of the machine can be searched: {gaps}"));
+            Survey { views: views.into(), gaps, _kept: kept }
+        };
+        let survey = self.surveys.entry(kind.map(str::to_owned)).or_insert_with(take);
+        Rc::clone(&survey.views)
     }
 
     fn unseen(&mut self, kind: Option<&str>) -> Option<String> {
-        Self::unseen(self, kind)
+        self.surveys.get(&kind.map(str::to_owned))?.gaps.clone()
     }
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
@@ -199,11 +212,11 @@ impl NamespaceState for LinuxHost {
     }
 
     fn keep(&mut self) {
-        self.keep_container();
+        self.kept.push(self.container.take());
     }
 
     fn back(&mut self) {
-        self.container_back();
+        self.container = self.kept.pop().flatten();
     }
 
     fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {

@@ -79,11 +79,6 @@ fn listed_index(igmp: &str, if_inet6: &str, name: &str) -> Option<u32> {
 
 /// The folders of all threads.
 fn threads() -> io::Result<Vec<String>> {
-    let numbers = |folder: &str| -> io::Result<Vec<String>> {
-        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        let names: Vec<String> = names.collect::<io::Result<_>>()?;
-        Ok(names.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect())
-    };
     let mut paths = Vec::new();
     for process in numbers(PROCESSES)? {
         let folder = format!("{PROCESSES}/{process}/task");
@@ -92,6 +87,15 @@ fn threads() -> io::Result<Vec<String>> {
         paths.extend(threads.into_iter().map(|thread| format!("{folder}/{thread}")));
     }
     Ok(paths)
+}
+
+/// The numbers of the processes or threads in a folder of `/proc`.
+pub(crate) fn numbers(folder: &str) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(found)
 }
 
 fn has_ended(error: &io::Error) -> bool {

@@ -2,7 +2,7 @@
 //! `apply.rs` changes it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,7 +11,6 @@ use cni_core::fail;
 use cni_core::request::Request;
 use cni_kernel::netlink::{LinkWatch, NetlinkError, Socket};
 use cni_kernel::netns::Netns;
-use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::Link;
 use cni_model::netns::{NetnsError, NetnsView};
 use cni_model::plan::Ns;
@@ -20,20 +19,18 @@ use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
 
 use crate::locks::Locks;
-use crate::netns_survey::{NetnsSurvey, SurveyScope};
 use crate::records::RunRecords;
 use crate::side::{Side, own_netns_failed};
-use crate::unix;
 
 /// This machine, for one request.
 pub struct LinuxHost {
     pub(crate) request: Request,
     host: Side,
     /// The container's side, once it was entered, with its path as it was given.
-    container: Option<(String, ContainerSide)>,
+    pub(crate) container: Option<(String, ContainerSide)>,
     use_of_host: UseOfHost,
     /// What is set aside while other namespaces are searched.
-    kept: Vec<Option<(String, ContainerSide)>>,
+    pub(crate) kept: Vec<Option<(String, ContainerSide)>>,
     /// The namespace that was last asked about, with its path. If it is open, it is entered by this: the path may lead elsewhere by then.
     asked: Option<(String, AskedNetns)>,
     pub(crate) firewalld: SystemFirewalld,
@@ -43,7 +40,7 @@ pub struct LinuxHost {
     pub(crate) contained: Option<ContainedPlugins>,
     /// The surveys by the kind of link, `None` for hardware. Each is made once: `gc` asks for each of many containers, all of
     /// which were dead before the first survey.
-    surveys: BTreeMap<Option<String>, Survey>,
+    pub(crate) surveys: BTreeMap<Option<String>, Survey>,
     /// The veths of the host, if many requests ask for them.
     veths: Option<HostVeths>,
 }
@@ -56,7 +53,7 @@ enum AskedNetns {
 }
 
 /// The container's side.
-enum ContainerSide {
+pub(crate) enum ContainerSide {
     Open(Box<Side>),
     /// A host that only looks opens it when something is asked about it.
     AtPath,
@@ -71,12 +68,12 @@ enum UseOfHost {
 }
 
 /// The namespaces of the machine that have links of a kind.
-struct Survey {
-    views: Rc<[NetnsView]>,
+pub(crate) struct Survey {
+    pub(crate) views: Rc<[NetnsView]>,
     /// What could not be seen.
-    gaps: Option<String>,
+    pub(crate) gaps: Option<String>,
     /// Paths of the views lead there for as long as these are open.
-    _kept: Vec<OwnedFd>,
+    pub(crate) _kept: Vec<OwnedFd>,
 }
 
 impl LinuxHost {
@@ -233,14 +230,6 @@ impl LinuxHost {
         }
     }
 
-    pub(crate) fn keep_container(&mut self) {
-        self.kept.push(self.container.take());
-    }
-
-    pub(crate) fn container_back(&mut self) {
-        self.container = self.kept.pop().flatten();
-    }
-
     /// Whether a path leads to the host's own namespace. If a namespace was entered by this path, compares that one.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, Error> {
         let own = self.host.netns()?;
@@ -259,31 +248,6 @@ impl LinuxHost {
         let is_own = own.is_same(&netns).map_err(own_netns_failed)?;
         self.asked = Some((path.to_owned(), AskedNetns::Open(netns)));
         Ok(is_own)
-    }
-
-    /// The namespaces of the machine that have links of a kind, or hardware for `None`, as they were at the first call.
-    pub(crate) fn surveyed(&mut self, kind: Option<&str>) -> Rc<[NetnsView]> {
-        let take = || {
-            let NetnsSurvey { views, gaps, kept } = NetnsSurvey::take(SurveyScope::Links(kind));
-            let gaps = gaps.text();
-            gaps.iter()
-                .for_each(|gaps| log::warn!("not every network namespace of the machine can be searched: {gaps}"));
-            Survey { views: views.into(), gaps, _kept: kept }
-        };
-        let survey = self.surveys.entry(kind.map(str::to_owned)).or_insert_with(take);
-        Rc::clone(&survey.views)
-    }
-
-    /// What could not be seen then.
-    pub(crate) fn unseen(&self, kind: Option<&str>) -> Option<String> {
-        self.surveys.get(&kind.map(str::to_owned))?.gaps.clone()
-    }
-
-    /// Asks a daemon, which gets the container's namespace if the call says so.
-    pub(crate) fn ask(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
-        let container = if call.with_netns { self.container_side().ok() } else { None };
-        let netns = container.and_then(|side| side.netns().ok());
-        unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
     }
 
     /// The side of a namespace.

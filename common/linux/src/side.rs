@@ -27,13 +27,13 @@ pub(crate) struct Side {
 impl Side {
     /// The side of the calling thread's namespace.
     pub(crate) fn current() -> Self {
-        Self::new(None, None, NetnsScope::Current)
+        Self::new(None, NetnsScope::Current)
     }
 
     /// The side of another namespace, whose socket is opened when it is needed first.
     pub(crate) fn unopened(netns: Netns) -> Self {
         let netns = Rc::new(netns);
-        Self::new(Some(Rc::clone(&netns)), None, NetnsScope::Other(netns))
+        Self::new(Some(Rc::clone(&netns)), NetnsScope::Other(netns))
     }
 
     /// Opens the side of another namespace.
@@ -43,9 +43,9 @@ impl Side {
         Ok(side)
     }
 
-    fn new(netns: Option<Rc<Netns>>, socket: Option<Socket>, scope: NetnsScope) -> Self {
+    fn new(netns: Option<Rc<Netns>>, scope: NetnsScope) -> Self {
         let netfilter = AutoIptables::new().within(scope.clone());
-        Self { netns, socket, netfilter, scope, number: None }
+        Self { netns, socket: None, netfilter, scope, number: None }
     }
 
     /// Reads the tables of nf_tables as a whole, and again only after a change.

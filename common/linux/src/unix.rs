@@ -33,8 +33,8 @@ pub fn ask(
     loop {
         let end = Instant::now() + limit;
         let answer = match receive(&stream, end) {
-            Ok(ReceivedMessage::Message(answer)) => answer,
-            Ok(ReceivedMessage::OtherMake) => return Err(DaemonError::OtherMake { socket: socket() }),
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Err(DaemonError::OtherMake { socket: socket() }),
             Err(error) if is_late(&error) => return Err(DaemonError::Late { socket: socket(), limit }),
             Err(error) => return Err(lost(sent.err().unwrap_or(error))),
         };
@@ -61,16 +61,12 @@ fn send(mut stream: &UnixStream, message: &[u8], netns: Option<BorrowedFd<'_>>) 
     stream.write_all(bytes.get(sent..).unwrap_or_default())
 }
 
-enum ReceivedMessage {
-    Message(Vec<u8>),
-    OtherMake,
-}
-
-fn receive(stream: &UnixStream, end: Instant) -> io::Result<ReceivedMessage> {
+/// Receives a message; `None` from a daemon of the reference.
+fn receive(stream: &UnixStream, end: Instant) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     fill(stream, &mut length, end)?;
     if length == OTHER_MAKE {
-        return Ok(ReceivedMessage::OtherMake);
+        return Ok(None);
     }
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > LONGEST {
@@ -78,7 +74,7 @@ fn receive(stream: &UnixStream, end: Instant) -> io::Result<ReceivedMessage> {
     }
     let mut message = vec![0; length];
     fill(stream, &mut message, end)?;
-    Ok(ReceivedMessage::Message(message))
+    Ok(Some(message))
 }
 
 fn fill(mut stream: &UnixStream, mut room: &mut [u8], end: Instant) -> io::Result<()> {

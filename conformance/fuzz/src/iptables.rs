@@ -2,7 +2,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_kernel::nftables::xt::bytes;
+use cni_kernel::nftables::xt::{read_rule, rule_bytes};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::without_swallowed_phrases;
 
@@ -31,8 +31,8 @@ fn assert_has_one_form(rule: &IptablesRule) {
     let line = canonical.to_string();
     assert_eq!(IptablesRule::parse(&line).as_ref(), Some(&canonical), "{line}");
     for family in Family::ALL {
-        if let Some(payload) = bytes::written(family, HANDLE, &canonical) {
-            let read = bytes::read(family, &canonical.chain, &payload);
+        if let Some(payload) = rule_bytes(family, HANDLE, &canonical) {
+            let read = read_rule(family, &canonical.chain, &payload);
             assert_eq!(read, Some((HANDLE, canonical.clone())), "{line}");
         }
     }
@@ -43,11 +43,11 @@ fn assert_has_one_form(rule: &IptablesRule) {
 pub fn run_bytes(input: &[u8]) -> Option<()> {
     let [first, payload @ ..] = input else { return None };
     let (family, chain) = (Family::ALL[usize::from(first % 2)], ChainName::fixed("CNI-FUZZ"));
-    let (_, rule) = bytes::read(family, &chain, payload)?;
+    let (_, rule) = read_rule(family, &chain, payload)?;
     let line = rule.to_string();
     assert_eq!(IptablesRule::parse(&line).as_ref(), Some(&rule), "{line}");
-    if let Some(again) = bytes::written(family, HANDLE, &rule) {
-        assert_eq!(bytes::read(family, &chain, &again), Some((HANDLE, rule)), "{line}");
+    if let Some(again) = rule_bytes(family, HANDLE, &rule) {
+        assert_eq!(read_rule(family, &chain, &again), Some((HANDLE, rule)), "{line}");
     }
     Some(())
 }

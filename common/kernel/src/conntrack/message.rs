@@ -7,7 +7,7 @@ use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::NLA_F_NESTED;
 
 use crate::netlink::PackedMessage;
-use crate::netlink::attribute::{Attribute, attributes, field, written};
+use crate::netlink::attribute::{Attribute, field, find, written};
 
 /// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
 const SUBSYSTEM: u16 = 1 << 8;
@@ -125,16 +125,15 @@ fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {
 /// read first.
 pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<TrackedConnection> {
     let bytes = payload.get(HEADER_LENGTH..)?;
-    let part = |kind| attributes(bytes).find(|part| part.kind == kind);
-    let original = part(TUPLE_ORIGINAL)?;
+    let original = find(bytes, TUPLE_ORIGINAL)?;
     let flow = Flow {
         to: read_end(original, [IP_V4_DESTINATION, IP_V6_DESTINATION], PROTO_DESTINATION_PORT)?,
-        answered_by: read_end(part(TUPLE_REPLY)?, [IP_V4_SOURCE, IP_V6_SOURCE], PROTO_SOURCE_PORT)?,
+        answered_by: read_end(find(bytes, TUPLE_REPLY)?, [IP_V4_SOURCE, IP_V6_SOURCE], PROTO_SOURCE_PORT)?,
     };
     if !wanted(&flow) {
         return None;
     }
-    let (id, zone) = (field(part(ID)?.value, 0)?, part(ZONE).and_then(|zone| field(zone.value, 0)));
+    let (id, zone) = (field(find(bytes, ID)?.value, 0)?, find(bytes, ZONE).and_then(|zone| field(zone.value, 0)));
     Some(TrackedConnection { flow, tuple: original.value.to_vec(), id, zone })
 }
 

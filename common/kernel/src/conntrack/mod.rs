@@ -13,7 +13,7 @@ use message::read_entry;
 pub use message::TrackedConnection;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use crate::netlink::{Cause, NetlinkError, Socket, during};
+use crate::netlink::{Cause, NetlinkError, Socket, accept, during};
 
 /// A netfilter netlink socket in the network namespace that its thread was in when it was opened.
 #[derive(Debug)]
@@ -56,11 +56,9 @@ impl Conntrack {
                 first = Err(cause);
             }
         };
-        match self.0.series(filters, message::delete_all, refused).and(first) {
-            Ok(()) => Ok(true),
-            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(false),
-            Err(cause) => Err(during(|| "delete connections by a filter".to_owned())(cause)),
-        }
+        let deleted = self.0.series(filters, message::delete_all, refused).and(first);
+        accept(deleted.map(|()| true), &[libc::EINVAL], false)
+            .map_err(during(|| "delete connections by a filter".to_owned()))
     }
 
     /// Deletes entries; a missing entry is success. A failure does not stop the rest.

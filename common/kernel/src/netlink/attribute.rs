@@ -23,6 +23,11 @@ impl<'a> Attribute<'a> {
         attributes(self.value)
     }
 
+    /// The nested attribute of a kind.
+    pub fn part(self, kind: u16) -> Option<Attribute<'a>> {
+        find(self.value, kind)
+    }
+
     /// A value of one byte.
     pub fn u8(self) -> Option<u8> {
         field(self.value, 0).map(u8::from_ne_bytes)
@@ -76,6 +81,11 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
         rest = rest.get(length.next_multiple_of(NLA_ALIGNTO)..).unwrap_or_default();
         Some(Attribute { kind, value })
     })
+}
+
+/// The attribute of a kind.
+pub fn find(bytes: &[u8], kind: u16) -> Option<Attribute<'_>> {
+    attributes(bytes).find(|attribute| attribute.kind == kind)
 }
 
 /// The `N` bytes at an offset; `None` if there are fewer.

@@ -144,17 +144,16 @@ fn queue_length(packets: u32) -> InfoMacVlan {
 
 /// Decodes the properties of a link of one of these kinds.
 pub(super) fn read_child(kind: &str, data: Attribute<'_>) -> Option<ChildKind> {
-    let part = |kind| data.nested().find(|attribute| attribute.kind == kind);
     match kind {
         "macvlan" => {
-            let number = part(MACVLAN_MODE)?.u32()?;
+            let number = data.part(MACVLAN_MODE)?.u32()?;
             let mode = MacvlanMode::ALL.into_iter().find(|mode| mode.number() == number)?;
-            let broadcast_queue = part(MACVLAN_BC_QUEUE_LEN).and_then(Attribute::u32);
+            let broadcast_queue = data.part(MACVLAN_BC_QUEUE_LEN).and_then(Attribute::u32);
             Some(ChildKind::Macvlan { mode, broadcast_queue })
         }
-        "vlan" => Some(ChildKind::Vlan { id: u16::from_ne_bytes(field(part(VLAN_ID)?.value, 0)?) }),
+        "vlan" => Some(ChildKind::Vlan { id: u16::from_ne_bytes(field(data.part(VLAN_ID)?.value, 0)?) }),
         "ipvlan" => {
-            let number = u16::from_ne_bytes(field(part(IPVLAN_MODE)?.value, 0)?);
+            let number = u16::from_ne_bytes(field(data.part(IPVLAN_MODE)?.value, 0)?);
             let mode = IpvlanMode::ALL.into_iter().find(|mode| mode.number() == number)?;
             Some(ChildKind::Ipvlan { mode })
         }
@@ -173,10 +172,9 @@ const TUN_MULTI_QUEUE: u16 = 7;
 
 /// Decodes the properties of a device of kind `tun`; `None` unless it is a tap device.
 pub(super) fn read_tap(data: Attribute<'_>) -> Option<TapOptions> {
-    let part = |kind| data.nested().find(|attribute| attribute.kind == kind);
-    let number = |kind| part(kind).and_then(Attribute::u32);
-    let is_tap = part(TUN_TYPE).and_then(Attribute::u8).map(i32::from) == Some(libc::IFF_TAP);
-    let is_many = part(TUN_MULTI_QUEUE).and_then(Attribute::u8).is_some_and(|value| value != 0);
+    let number = |kind| data.part(kind).and_then(Attribute::u32);
+    let is_tap = data.part(TUN_TYPE).and_then(Attribute::u8).map(i32::from) == Some(libc::IFF_TAP);
+    let is_many = data.part(TUN_MULTI_QUEUE).and_then(Attribute::u8).is_some_and(|value| value != 0);
     let queues = if is_many { TapQueues::Many } else { TapQueues::One };
     is_tap.then(|| TapOptions { owner: number(TUN_OWNER), group: number(TUN_GROUP), queues })
 }

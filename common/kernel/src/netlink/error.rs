@@ -160,6 +160,14 @@ impl Failure for NetlinkError {
     }
 }
 
+/// Accepts refusals with some numbers, as this answer.
+pub(crate) fn accept<T>(done: Result<T, Cause>, numbers: &[i32], answer: T) -> Result<T, Cause> {
+    done.or_else(|cause| match cause.errno() {
+        Some(number) if numbers.contains(&number) => Ok(answer),
+        Some(_) | None => Err(cause),
+    })
+}
+
 /// Names the operation during which a cause arose; the text is made only then.
 pub fn during(operation: impl FnOnce() -> String) -> impl FnOnce(Cause) -> NetlinkError {
     move |cause| NetlinkError { operation: operation(), cause }

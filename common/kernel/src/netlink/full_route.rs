@@ -10,8 +10,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType};
 
 use super::address::address_family;
-use super::attribute::{Attribute, attributes, field};
-use super::error::{NetlinkError, during};
+use super::attribute::{Attribute, attributes, field, find};
+use super::error::{NetlinkError, accept, during};
 use super::route::{HEADER_LENGTH, HOP_LENGTH, set_table};
 use super::socket::Socket;
 
@@ -43,11 +43,9 @@ impl Socket {
         let mut question = RouteMessage::default();
         question.header.address_family = address_family(family);
         set_table(&mut question, table);
-        let listed = match self.dump(&RouteNetlinkMessage::GetRoute(question), |payload| read(payload, family)) {
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(Vec::new()),
-            result => result,
-        };
-        let listed = listed.map_err(during(|| format!("list the IP{family} routes of table {table}")))?;
+        let listed = self.dump(&RouteNetlinkMessage::GetRoute(question), |payload| read(payload, family));
+        let listed = accept(listed, &[libc::ENOENT], Vec::new())
+            .map_err(during(|| format!("list the IP{family} routes of table {table}")))?;
         Ok(listed.into_iter().flatten().filter(|route| route.table == table).collect())
     }
 
@@ -142,7 +140,7 @@ fn hops_of(mut hops: &[u8]) -> impl Iterator<Item = NextHop> {
         let [low, high, flags, _] = field(hops, 0)?;
         let length = usize::from(u16::from_ne_bytes([low, high]));
         let link = field(hops, 4).map(u32::from_ne_bytes)?;
-        let gateway = attributes(hops.get(HOP_LENGTH..length)?).find(|attribute| attribute.kind == libc::RTA_GATEWAY);
+        let gateway = find(hops.get(HOP_LENGTH..length)?, libc::RTA_GATEWAY);
         hops = hops.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(NextHop { link, gateway: gateway.and_then(Attribute::ip), onlink: u32::from(flags) & ONLINK != 0 })
     })

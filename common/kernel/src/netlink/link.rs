@@ -16,7 +16,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::attribute::{Attribute, attributes, field};
 use super::create::{read_child, read_tap};
-use super::error::{Cause, NetlinkError, during};
+use super::error::{Cause, NetlinkError, accept, during};
 use super::socket::Socket;
 
 /// Length of `struct ifinfomsg`.
@@ -88,11 +88,8 @@ impl Socket {
 
     fn ask_for_link(&mut self, mut question: LinkMessage) -> Result<Option<Link>, Cause> {
         question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-        match self.ask(RouteNetlinkMessage::GetLink(question), read_link) {
-            Ok(link) => Ok(Some(link)),
-            Err(cause) if cause.errno() == Some(libc::ENODEV) => Ok(None),
-            Err(cause) => Err(cause),
-        }
+        let link = self.ask(RouteNetlinkMessage::GetLink(question), read_link);
+        accept(link.map(Some), &[libc::ENODEV], None)
     }
 
     /// Sets a link up.
@@ -295,22 +292,19 @@ impl ParentDevice {
 }
 
 fn read_kind(link: &mut Link, info: Attribute<'_>) {
-    let part = |kind| info.nested().find(|attribute| attribute.kind == kind);
-    link.kind = part(libc::IFLA_INFO_KIND).map(Attribute::text);
-    if link.kind.as_deref() == Some("bridge") {
-        let data = part(libc::IFLA_INFO_DATA);
-        let filtering = data.and_then(|data| data.nested().find(|attribute| attribute.kind == BRIDGE_VLAN_FILTERING));
-        link.vlan_filtering = filtering.and_then(Attribute::u8).map(|value| value != 0);
+    let Some(kind) = info.part(libc::IFLA_INFO_KIND).map(Attribute::text) else { return };
+    if let Some(data) = info.part(libc::IFLA_INFO_DATA) {
+        match kind.as_str() {
+            "bridge" => {
+                let filtering = data.part(BRIDGE_VLAN_FILTERING).and_then(Attribute::u8);
+                link.vlan_filtering = filtering.map(|value| value != 0);
+            }
+            "tun" => link.tap = read_tap(data),
+            "vrf" => link.vrf_table = data.part(VRF_TABLE).and_then(Attribute::u32),
+            kind => link.child = read_child(kind, data),
+        }
     }
-    if link.kind.as_deref() == Some("tun") {
-        link.tap = part(libc::IFLA_INFO_DATA).and_then(read_tap);
-    }
-    if link.kind.as_deref() == Some("vrf") {
-        let data = part(libc::IFLA_INFO_DATA);
-        let table = data.and_then(|data| data.nested().find(|attribute| attribute.kind == VRF_TABLE));
-        link.vrf_table = table.and_then(Attribute::u32);
-    }
-    link.child = link.kind.as_deref().and_then(|kind| read_child(kind, part(libc::IFLA_INFO_DATA)?));
+    link.kind = Some(kind);
 }
 
 fn oper_state(number: u8) -> OperState {

@@ -19,6 +19,7 @@ mod rule;
 mod socket;
 mod traffic;
 
+pub(crate) use error::accept;
 pub use error::{Cause, Errno, KernelText, NetlinkError, during};
 pub use link::LinkWatch;
 pub use route::{RouteAnswer, RouteQuestion};

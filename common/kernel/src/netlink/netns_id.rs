@@ -12,8 +12,8 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 
 use super::address::{address_family, by_family, read_address};
-use super::attribute::attributes;
-use super::error::{Cause, NetlinkError, during};
+use super::attribute::find;
+use super::error::{Cause, NetlinkError, accept, during};
 use super::link::{question_about_all, question_about_index, question_about_kind, read_link, read_of_kind};
 use super::socket::{Dump, Socket};
 
@@ -33,10 +33,7 @@ impl Socket {
     pub fn netns_id(&mut self, netns: BorrowedFd<'_>) -> Result<Option<i32>, NetlinkError> {
         let mut question = NsidMessage::default();
         question.attributes.push(NsidAttribute::Fd(netns.as_raw_fd().unsigned_abs()));
-        let read = |payload: &[u8]| {
-            let id = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == NSID)?;
-            Some(id.netns_id())
-        };
+        let read = |payload: &[u8]| Some(find(payload.get(HEADER_LENGTH..)?, NSID)?.netns_id());
         self.ask(RouteNetlinkMessage::GetNsId(question), read)
             .map_err(during(|| "look up the number of a network namespace".to_owned()))
     }
@@ -64,10 +61,7 @@ impl Socket {
         let mut change = NsidMessage::default();
         change.attributes.push(NsidAttribute::Fd(netns.as_raw_fd().unsigned_abs()));
         change.attributes.push(NsidAttribute::Id(number));
-        match self.change(RouteNetlinkMessage::NewNsId(change), 0) {
-            Err(cause) if cause.errno() == Some(libc::EEXIST) => Ok(()),
-            result => result,
-        }
+        accept(self.change(RouteNetlinkMessage::NewNsId(change), 0), &[libc::EEXIST], ())
     }
 
     /// Looks up the link of an index in the namespace of a number. The kernel answers EINVAL for a number that no living
@@ -85,13 +79,9 @@ impl Socket {
 
     /// Lists the links in the namespace of a number; `None` for a number that no living namespace has.
     pub fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, NetlinkError> {
-        match self.dump(&RouteNetlinkMessage::GetLink(question_about_index(0, number)), read_link) {
-            Ok(links) => Ok(Some(links)),
-            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(None),
-            Err(cause) => {
-                Err(during(|| format!("list the links of the network namespace with number {number}"))(cause))
-            }
-        }
+        let links = self.dump(&RouteNetlinkMessage::GetLink(question_about_index(0, number)), read_link);
+        accept(links.map(Some), &[libc::EINVAL], None)
+            .map_err(during(|| format!("list the links of the network namespace with number {number}")))
     }
 
     /// Lists the links of a kind in the namespace of a number, or in the socket's own, without a repeat. A number that no
@@ -110,28 +100,17 @@ impl Socket {
 
     /// Lists the addresses in the namespace of a number; `None` for a number that no living namespace has.
     pub fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, NetlinkError> {
-        let mut found = Vec::new();
-        for family in Family::ALL {
-            match self.addresses_elsewhere(number, None, family) {
-                Ok(addresses) => found.extend(addresses),
-                Err(cause) if cause.errno() == Some(libc::EINVAL) => return Ok(None),
-                Err(cause) => {
-                    let asked = || format!("list the addresses of the network namespace with number {number}");
-                    return Err(during(asked)(cause));
-                }
-            }
-        }
-        Ok(Some(found))
+        let found = Family::ALL.into_iter().map(|family| self.addresses_elsewhere(number, None, family));
+        let found = found.collect::<Result<Vec<_>, _>>().map(|found| Some(found.concat()));
+        accept(found, &[libc::EINVAL], None)
+            .map_err(during(|| format!("list the addresses of the network namespace with number {number}")))
     }
 
     /// Deletes the link of an index in the namespace of a number; absence of either is success.
     pub fn delete_numbered_link(&mut self, number: i32, index: u32) -> Result<(), NetlinkError> {
-        match self.change(RouteNetlinkMessage::DelLink(question_about_index(index, number)), 0) {
-            Err(cause) if matches!(cause.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(()),
-            result => {
-                result.map_err(during(|| format!("delete link {index} of the network namespace with number {number}")))
-            }
-        }
+        let deleted = self.change(RouteNetlinkMessage::DelLink(question_about_index(index, number)), 0);
+        accept(deleted, &[libc::ENODEV, libc::EINVAL], ())
+            .map_err(during(|| format!("delete link {index} of the network namespace with number {number}")))
     }
 
     /// Finds a link of a kind in another namespace that has a number, whose master has this index in the socket's own
@@ -158,29 +137,25 @@ impl Socket {
 
     /// Lists the numbers that the socket's namespace has for others.
     pub fn numbered_netns(&mut self) -> Result<Vec<i32>, NetlinkError> {
-        let read = |payload: &[u8]| {
-            attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == NSID)?.netns_id()
-        };
+        let read = |payload: &[u8]| find(payload.get(HEADER_LENGTH..)?, NSID)?.netns_id();
         self.dump(&RouteNetlinkMessage::GetNsId(NsidMessage::default()), read)
             .map_err(during(|| "list the network namespaces that have a number".to_owned()))
     }
 
     /// The links of a kind in another namespace; none in one that has lost its last user.
     fn links_elsewhere(&mut self, netns: i32, kind: &'static str) -> Result<Vec<Link>, NetlinkError> {
-        match self.dump(&RouteNetlinkMessage::GetLink(question_about_kind(kind, Some(netns))), read_of_kind(kind)) {
-            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(Vec::new()),
-            result => result.map_err(during(|| format!("list the {kind} links of network namespace {netns}"))),
-        }
+        let question = RouteNetlinkMessage::GetLink(question_about_kind(kind, Some(netns)));
+        accept(self.dump(&question, read_of_kind(kind)), &[libc::EINVAL], Vec::new())
+            .map_err(during(|| format!("list the {kind} links of network namespace {netns}")))
     }
 
     /// The addresses of the other end of a veth in another namespace; `None` when it is in the socket's own, or when
     /// its namespace has lost its last user: the kernel answers for no such one (`get_net_ns_by_id`).
     pub fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, NetlinkError> {
         let (Some(peer), Some(netns)) = (link.peer, link.peer_netns) else { return Ok(None) };
-        match by_family(Family::ALL, |family| self.addresses_elsewhere(netns, Some(peer), family)) {
-            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(None),
-            found => found.map_err(during(|| format!("list the addresses of the other end of {}", link.name))),
-        }
+        let found = by_family(Family::ALL, |family| self.addresses_elsewhere(netns, Some(peer), family));
+        accept(found, &[libc::EINVAL], None)
+            .map_err(during(|| format!("list the addresses of the other end of {}", link.name)))
     }
 
     fn addresses_elsewhere(&mut self, netns: i32, link: Option<u32>, family: Family) -> Result<Vec<Address>, Cause> {

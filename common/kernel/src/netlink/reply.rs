@@ -6,7 +6,7 @@ use netlink_packet_core::{
     NLM_F_ACK_TLVS, NLM_F_CAPPED, NLMSG_ALIGNTO, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
 };
 
-use super::attribute::{attributes, field};
+use super::attribute::{field, find};
 use super::error::{Cause, Errno, KernelText};
 
 /// `NLMSGERR_ATTR_MSG` of `linux/netlink.h`: the kernel's own text.
@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
             _ => aligned(usize::try_from(u32::from_ne_bytes(field(self.payload, CODE_LENGTH)?)).ok()?),
         };
         let extended = self.payload.get(CODE_LENGTH.checked_add(request)?..)?;
-        attributes(extended).find(|attribute| attribute.kind == EXTENDED_TEXT).map(|text| KernelText(text.text()))
+        find(extended, EXTENDED_TEXT).map(|text| KernelText(text.text()))
     }
 }
 

@@ -13,8 +13,8 @@ use netlink_packet_route::route::{
 };
 
 use super::address::address_family;
-use super::attribute::{Attribute, attributes, field};
-use super::error::{Cause, NetlinkError, during};
+use super::attribute::{Attribute, attributes, field, find};
+use super::error::{Cause, NetlinkError, accept, during};
 use super::socket::Socket;
 
 /// Length of `struct rtmsg`.
@@ -34,21 +34,18 @@ impl Socket {
         if let Some(table) = table {
             set_table(&mut question, table);
         }
-        let found = match self.dump(&RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, family)) {
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(Vec::new()),
-            result => result,
-        };
-        let mut found = found.map_err(during(|| format!("list the IP{family} routes")))?;
+        let found = self.dump(&RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, family));
+        let mut found =
+            accept(found, &[libc::ENOENT], Vec::new()).map_err(during(|| format!("list the IP{family} routes")))?;
         found.retain(|route| table.is_none_or(|table| table == route.table));
         Ok(found)
     }
 
     /// Returns the link through which packets to an address leave; `None` without a route.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>, NetlinkError> {
-        match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_output) {
-            Err(cause) if matches!(cause.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
-            result => result.map_err(during(|| format!("look up the route to {address}"))),
-        }
+        let link = self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_output);
+        accept(link, &[libc::ENETUNREACH, libc::EHOSTUNREACH], None)
+            .map_err(during(|| format!("look up the route to {address}")))
     }
 
     /// Looks up the route to exactly this address; `None` if there is only a route to a network that contains it, or if
@@ -57,11 +54,9 @@ impl Socket {
         let cidr = Cidr::host(address);
         let mut question = question_about(address);
         question.header.flags = RouteFlags::FibMatch;
-        match self.ask(RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, cidr.family())) {
-            Ok(route) => Ok(Some(route).filter(|route| route.dst == cidr)),
-            Err(cause) if cause.errno().is_some_and(|number| UNREACHABLE.contains(&number)) => Ok(None),
-            Err(cause) => Err(during(|| format!("look up the route to exactly {address}"))(cause)),
-        }
+        let route = self.ask(RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, cidr.family()));
+        accept(route.map(|route| Some(route).filter(|route| route.dst == cidr)), &UNREACHABLE, None)
+            .map_err(during(|| format!("look up the route to exactly {address}")))
     }
 
     /// Returns whether packets to an address are for the host itself: the address type `LOCAL` of the packet filter.
@@ -84,11 +79,9 @@ impl Socket {
     fn is_for_host(&mut self, address: IpAddr, link: Option<u32>) -> Result<bool, NetlinkError> {
         let mut question = question_about(address);
         question.attributes.extend(link.map(RouteAttribute::Oif));
-        match self.ask(RouteNetlinkMessage::GetRoute(question), read_type) {
-            Ok(kind) => Ok(kind == libc::RTN_LOCAL),
-            Err(cause) if cause.errno().is_some_and(|number| UNREACHABLE.contains(&number)) => Ok(false),
-            Err(cause) => Err(during(|| format!("look up the route to {address}"))(cause)),
-        }
+        let kind = self.ask(RouteNetlinkMessage::GetRoute(question), read_type);
+        accept(kind.map(|kind| kind == libc::RTN_LOCAL), &UNREACHABLE, false)
+            .map_err(during(|| format!("look up the route to {address}")))
     }
 
     /// Lists the networks of a family that belong to the host itself: its addresses, each as a network with a
@@ -137,11 +130,8 @@ impl Socket {
     }
 
     fn remove_if_present(&mut self, message: RouteMessage) -> Result<bool, Cause> {
-        match self.change(RouteNetlinkMessage::DelRoute(message), 0) {
-            Ok(()) => Ok(true),
-            Err(cause) if matches!(cause.errno(), Some(libc::ESRCH | libc::ENODEV)) => Ok(false),
-            Err(cause) => Err(cause),
-        }
+        let removed = self.change(RouteNetlinkMessage::DelRoute(message), 0);
+        accept(removed.map(|()| true), &[libc::ESRCH, libc::ENODEV], false)
     }
 }
 
@@ -238,7 +228,7 @@ fn read_type(payload: &[u8]) -> Option<u8> {
 /// The output link; `Some(None)` for a route that rejects packets.
 fn read_output(payload: &[u8]) -> Option<Option<u32>> {
     let kind = read_type(payload)?;
-    let output = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == libc::RTA_OIF);
+    let output = find(payload.get(HEADER_LENGTH..)?, libc::RTA_OIF);
     let rejects = matches!(kind, libc::RTN_UNREACHABLE | libc::RTN_BLACKHOLE | libc::RTN_PROHIBIT);
     Some(output.and_then(Attribute::link_index).filter(|_| !rejects))
 }

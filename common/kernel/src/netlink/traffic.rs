@@ -12,8 +12,8 @@ use netlink_packet_route::tc::{
     TcU32Selector, TcU32SelectorFlags,
 };
 
-use super::attribute::{Attribute, attributes, field};
-use super::error::{Cause, NetlinkError, during};
+use super::attribute::{Attribute, field, find};
+use super::error::{Cause, NetlinkError, accept, during};
 use super::socket::Socket;
 
 /// Length of `struct tcmsg` of `linux/rtnetlink.h`.
@@ -132,10 +132,8 @@ impl Socket {
     /// Looks up a discipline. The kernel answers with the notification that it sends about changes; it sends none about
     /// its default discipline.
     fn qdisc<T>(&mut self, question: TcMessage, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Cause> {
-        match self.ask_with_echo(RouteNetlinkMessage::GetQueueDiscipline(question), read) {
-            Err(cause) if matches!(cause.errno(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Ok(None),
-            result => result,
-        }
+        let found = self.ask_with_echo(RouteNetlinkMessage::GetQueueDiscipline(question), read);
+        accept(found, &[libc::ENOENT, libc::EINVAL, libc::ENODEV], None)
     }
 
     /// Limits how fast a link sends.
@@ -305,10 +303,9 @@ fn read_root(payload: &[u8]) -> Option<RootQdisc> {
 }
 
 fn read_shaper(options: Attribute<'_>) -> Option<Shaper> {
-    let part = |kind| options.nested().find(|attribute| attribute.kind == kind);
-    let parms = part(TBF_PARMS)?.value;
+    let parms = options.part(TBF_PARMS)?.value;
     let number = |at| field(parms, at).map(u32::from_ne_bytes);
-    let large = part(TBF_RATE64).and_then(|rate| field(rate.value, 0)).map(u64::from_ne_bytes);
+    let large = options.part(TBF_RATE64).and_then(|rate| field(rate.value, 0)).map(u64::from_ne_bytes);
     Some(Shaper { rate: large.unwrap_or(number(RATE)?.into()), limit: number(LIMIT)?, buffer: number(BUFFER)? })
 }
 
@@ -330,11 +327,10 @@ fn read_filter(payload: &[u8]) -> Option<ReceiveFilter> {
 
 /// The link to which a filter redirects every packet.
 fn read_redirect(options: Attribute<'_>) -> Option<u32> {
-    let part = |kind| options.nested().find(|attribute| attribute.kind == kind);
-    let first = part(U32_ACTIONS).filter(|_| part(U32_SELECTOR).is_some_and(matches_all))?.nested().next()?;
-    let of_first = |kind| first.nested().find(|attribute| attribute.kind == kind);
-    let parms = of_first(OPTIONS).filter(|_| of_first(KIND).is_some_and(|kind| kind.text() == TcActionMirror::KIND))?;
-    let parms = parms.nested().find(|attribute| attribute.kind == MIRRED_PARMS)?.value;
+    let matches_all = options.part(U32_SELECTOR).is_some_and(matches_all);
+    let first = options.part(U32_ACTIONS).filter(|_| matches_all)?.nested().next()?;
+    let is_mirror = first.part(KIND).is_some_and(|kind| kind.text() == TcActionMirror::KIND);
+    let parms = first.part(OPTIONS).filter(|_| is_mirror)?.part(MIRRED_PARMS)?.value;
     let is_redirect = field(parms, 20).map(i32::from_ne_bytes) == Some(EGRESS_REDIRECT);
     field(parms, 24).map(u32::from_ne_bytes).filter(|_| is_redirect)
 }
@@ -346,7 +342,7 @@ fn matches_all(selector: Attribute<'_>) -> bool {
 }
 
 fn part(payload: &[u8], kind: u16) -> Option<Attribute<'_>> {
-    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind)
+    find(payload.get(HEADER_LENGTH..)?, kind)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use cni_netfilter::nftables::{Equality, NftName, Verdict};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_netfilter::nftables::{ExpressionAttribute, ListAttribute};
 
-use crate::netlink::attribute::{Attribute, attributes, field};
+use crate::netlink::attribute::{Attribute, field, find};
 
 /// A fact about a packet that is not part of it: `enum nft_meta_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +224,7 @@ pub(super) struct InstructionAttributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> InstructionAttributes<'a> {
     pub(super) fn find(self, kind: u16) -> Option<Attribute<'a>> {
-        attributes(self.0).find(|attribute| attribute.kind == kind)
+        find(self.0, kind)
     }
 
     pub(super) fn be32(self, kind: u16) -> Option<u32> {
@@ -245,11 +245,11 @@ impl<'a> InstructionAttributes<'a> {
     }
 
     pub(super) fn value(self, kind: u16) -> Option<Vec<u8>> {
-        self.find(kind)?.nested().find(|attribute| attribute.kind == VALUE).map(|value| value.value.to_vec())
+        self.find(kind)?.part(VALUE).map(|value| value.value.to_vec())
     }
 
     fn verdict(self, kind: u16) -> Option<Verdict> {
-        let inner = self.find(kind)?.nested().find(|attribute| attribute.kind == VERDICT_DATA)?;
+        let inner = self.find(kind)?.part(VERDICT_DATA)?;
         let inner = InstructionAttributes(inner.value);
         match inner.be32(1)? {
             ACCEPT => Some(Verdict::Accept),

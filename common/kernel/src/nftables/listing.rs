@@ -7,7 +7,7 @@ use cni_netfilter::nftables::{Generation, ListedRule, TableFamily};
 use super::decompile::decompile;
 use super::instruction::Instruction;
 use super::message::COMMENT;
-use crate::netlink::attribute::{Attribute, attributes, field};
+use crate::netlink::attribute::{Attribute, attributes, field, find};
 
 /// The type of a message about a rule: `NFNL_SUBSYS_NFTABLES` and `NFT_MSG_NEWRULE`.
 pub const NEW_RULE: u16 = 10 << 8 | 6;
@@ -37,7 +37,7 @@ const GENERATION: u16 = 1;
 
 /// Reads the number of the state that all tables are in.
 pub fn read_generation(payload: &[u8]) -> Option<Generation> {
-    let number = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == GENERATION)?;
+    let number = find(payload.get(HEADER_LENGTH..)?, GENERATION)?;
     field(number.value, 0).map(u32::from_be_bytes).map(Generation)
 }
 
@@ -57,7 +57,7 @@ pub fn read_chain_of_rule(payload: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 fn text(payload: &[u8], kind: u16) -> Option<Cow<'_, str>> {
-    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind).map(Attribute::borrowed_text)
+    find(payload.get(HEADER_LENGTH..)?, kind).map(Attribute::borrowed_text)
 }
 
 /// A rule as it is in its message.
@@ -87,8 +87,7 @@ impl<'a> RawRule<'a> {
 }
 
 fn expression(element: Attribute<'_>) -> Option<(Cow<'_, str>, &[u8])> {
-    let part = |kind| element.nested().find(|attribute| attribute.kind == kind);
-    Some((part(NAME)?.borrowed_text(), part(DATA).map(|data| data.value).unwrap_or_default()))
+    Some((element.part(NAME)?.borrowed_text(), element.part(DATA).map(|data| data.value).unwrap_or_default()))
 }
 
 /// Reads the message of a rule.

@@ -158,6 +158,14 @@ pub fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
     Some((to_family(family, inner), NLM_F_CREATE | NLM_F_APPEND))
 }
 
+/// The payload of the message that adds a rule; `None` for one with words that only `nft` understands.
+#[cfg(any(test, feature = "fuzz"))]
+#[must_use]
+pub fn rule_bytes(rule: &NftRule) -> Option<Vec<u8>> {
+    let (message, _) = add_rule(rule)?;
+    Some(crate::netlink::PackedMessage::from(message).bytes)
+}
+
 /// A message, and the flags of its header.
 pub type ChangeMessage = (NetfilterMessage, u16);
 

@@ -3,8 +3,6 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and decoded from those that any program
 //! wrote. [`xt`] does the same for the rules of iptables-nft.
 
-#[cfg(any(test, feature = "fuzz"))]
-pub mod bytes;
 pub mod compile;
 mod decompile;
 pub mod instruction;

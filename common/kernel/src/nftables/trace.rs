@@ -25,7 +25,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use super::instruction::{Header, Instruction, Meta, be32, expression};
 use super::message::{self, ChangeMessage, to_family};
 use crate::netlink::attribute::{attributes, field};
-use crate::netlink::{Cause, NetlinkError, Socket, during};
+use crate::netlink::{Cause, NetlinkError, Socket, accept, during};
 
 pub use event::{Received, TraceSocket};
 
@@ -168,10 +168,8 @@ fn remove(socket: &mut Socket, table: &TableId) -> Result<(), NetlinkError> {
     let attributes = vec![TableAttribute::Name(table.name.to_string())];
     let change = to_family(table.family, NfTablesMessage::DeleteTable(TableMessage { attributes }));
     let done = socket.batch(message::batch_ends(None), vec![(change, 0)], |_, _, _| {});
-    match done.map_err(|refused| refused.cause) {
-        Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(()),
-        done => done.map_err(during(|| format!("remove table {table}"))),
-    }
+    accept(done.map_err(|refused| refused.cause), &[libc::ENOENT], ())
+        .map_err(during(|| format!("remove table {table}")))
 }
 
 fn changes(table: &TableId, flags: TableFlags, marks: &[Mark]) -> Vec<ChangeMessage> {

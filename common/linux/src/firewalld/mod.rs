@@ -28,15 +28,6 @@ const SYSTEM_BUS: &str = "unix:path=/var/run/dbus/system_bus_socket";
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether this call has added the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceAdded {
-    /// It was not there before.
-    Now,
-    /// It was.
-    Before,
-}
-
 /// firewalld on the system bus.
 #[derive(Debug)]
 pub struct SystemFirewalld {
@@ -56,8 +47,8 @@ impl SystemFirewalld {
         Self { bus: Bus { addresses, limit: Cell::new(limit) }, is_forbidden: Cell::new(false) }
     }
 
-    /// Makes an address a source of a zone.
-    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<SourceAdded, Error> {
+    /// Makes an address a source of a zone. Returns whether it was none before.
+    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
         let (source, is_asked) = (Cidr::host(address), Cell::new(false));
         let attempt = || format!("add the address {source} to {zone} zone");
         let answer = self.bus.ask(async |bus| {
@@ -65,8 +56,8 @@ impl SystemFirewalld {
             add(bus, zone.as_str(), &source.to_string()).await
         });
         match answer {
-            Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
-            Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
+            Ok(BusAnswer::Value(_)) => Ok(true),
+            Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(false),
             Ok(BusAnswer::Error { name, text }) => {
                 self.is_forbidden.set(is_lack_of_rights(&name, &text));
                 Err(refused(&attempt(), name, text))

@@ -14,6 +14,7 @@ use nix::fcntl::readlinkat;
 
 use super::limits::{Gaps, Limits};
 use super::mount_namespaces::{self, MOUNT, MountNamespaces, MountTable, NETWORK, below};
+use crate::inhabitants::numbers;
 
 /// So many paths are kept of one namespace: a process may end before its path is used.
 const MOST_PATHS: usize = 8;
@@ -247,15 +248,6 @@ impl Paths {
         })
         .ok()
     }
-}
-
-/// The numbers of the processes or threads in a folder of `/proc`.
-fn numbers(folder: &str) -> io::Result<Vec<i32>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
-    }
-    Ok(found)
 }
 
 /// A thread that has ended has no files, and one that nobody has waited for yet is in no mount namespace.

@@ -125,7 +125,7 @@ impl KeptTables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_kernel::nftables::xt::bytes::written;
+    use cni_kernel::nftables::xt::rule_bytes;
     use cni_netfilter::nftables::TableFamily;
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         let rule = |port: u16| IptablesRule::parse(&format!("-A C -d 10.0.0.{port}/32 -j D-{port}")).expect("a rule");
         let mut chain = KeptChain::default();
         for port in [1, 2, 3, 2] {
-            chain.push(&written(Family::V4, u64::from(port), &rule(port)).expect("written"));
+            chain.push(&rule_bytes(Family::V4, u64::from(port), &rule(port)).expect("written"));
         }
         let name = ChainName::fixed("C");
         let found = chain.copies(Family::V4, &name, &[&rule(2), &rule(9), &rule(1), &rule(2)]).expect("all are known");

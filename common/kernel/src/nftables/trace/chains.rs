@@ -5,7 +5,7 @@ use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProto
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::attribute::{attributes, field};
-use crate::netlink::{Cause, NetlinkError, Socket};
+use crate::netlink::{Cause, NetlinkError, Socket, accept};
 use crate::nftables::listing::RawRule;
 
 /// Length of `struct nfgenmsg`, which comes before the attributes.
@@ -89,11 +89,7 @@ pub fn rule(
         RuleAttribute::Handle(handle),
     ];
     let question = NetfilterMessage::new(header, NfTablesMessage::GetRule(RuleMessage { attributes }));
-    match socket.ask(question, read_rule) {
-        Ok(rule) => Ok(Some(rule)),
-        Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
-        Err(cause) => Err(cause),
-    }
+    accept(socket.ask(question, read_rule).map(Some), &[libc::ENOENT], None)
 }
 
 fn read_chain(payload: &[u8]) -> Option<ChainInfo> {
@@ -105,7 +101,7 @@ fn read_chain(payload: &[u8]) -> Option<ChainInfo> {
             NAME => name = Some(attribute.text()),
             TYPE => kind = Some(attribute.text()),
             HOOK => {
-                let number = attribute.nested().find(|one| one.kind == NUMBER);
+                let number = attribute.part(NUMBER);
                 hook = number.and_then(|one| field(one.value, 0)).map(u32::from_be_bytes);
             }
             _ => {}

@@ -11,7 +11,7 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use crate::netlink::attribute::{Attribute, attributes, field};
+use crate::netlink::attribute::{Attribute, field, find};
 use crate::netlink::reply::{Message, Messages, ReplyKind};
 
 /// The type of such a message: `NFNL_SUBSYS_NFTABLES` and `NFT_MSG_TRACE`.
@@ -114,7 +114,7 @@ struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
     fn find(self, kind: u16) -> Option<Attribute<'a>> {
-        attributes(self.0).find(|attribute| attribute.kind == kind)
+        find(self.0, kind)
     }
 
     fn be32(self, kind: u16) -> Option<u32> {

@@ -1,7 +1,5 @@
 //! Rules of iptables as iptables-nft writes them: instructions of nf_tables and extensions of x_tables.
 
-#[cfg(any(test, feature = "fuzz"))]
-pub mod bytes;
 mod decode;
 mod encode;
 mod extension;
@@ -32,6 +30,20 @@ pub fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Nu
 /// One part of a rule in the message that adds the rule.
 pub fn expression(part: &RulePart) -> ListAttribute<ExpressionAttribute> {
     instruction::expression(part.encode())
+}
+
+/// The payload of a rule's message as the kernel would list it, with its number; `None` for a rule that is left to iptables.
+#[cfg(any(test, feature = "fuzz"))]
+#[must_use]
+pub fn rule_bytes(family: Family, handle: u64, rule: &IptablesRule) -> Option<Vec<u8>> {
+    use netlink_packet_core::Emitable;
+    use netlink_packet_netfilter::nftables::RuleAttribute;
+    let expressions = encode(family, rule)?.iter().map(expression).collect();
+    let attributes = [RuleAttribute::Handle(handle), RuleAttribute::Expressions(expressions)];
+    // Behind `struct nfgenmsg`.
+    let mut bytes = vec![0; 4 + attributes.as_slice().buffer_len()];
+    attributes.as_slice().emit(&mut bytes[4..]);
+    Some(bytes)
 }
 
 /// Tells whether a rule of a kind that is not known here may be a wanted rule all the same.

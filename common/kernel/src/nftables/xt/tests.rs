@@ -49,7 +49,7 @@ fn a_rule_without_the_address_or_the_chain_of_a_wanted_one_is_another() {
     ]
     .map(|rule| IptablesRule::parse(rule).expect("a rule"));
     let [first, _, third, fourth] = &rules;
-    let written = |rule: &IptablesRule| bytes::written(Family::V4, 7, rule).expect("written");
+    let written = |rule: &IptablesRule| rule_bytes(Family::V4, 7, rule).expect("written");
     let passed = |wanted: &[&IptablesRule]| {
         let bytes = WantedBytes::of(wanted);
         rules.each_ref().map(|rule| bytes.may_be_in(&written(rule)))

@@ -4,7 +4,7 @@
 
 mod apply;
 pub mod delegate;
-pub mod firewalld;
+mod firewalld;
 pub mod host;
 pub mod inhabitants;
 pub mod iptables;

@@ -185,8 +185,8 @@ impl ChildProcess {
             let status = self.child.try_wait()?;
             self.ended = status.is_some();
             stdin.write()?;
-            let room = [stdout.read(MOST_OUTPUT)?, stderr.read(MOST_OUTPUT)?];
-            if room.contains(&OutputSpace::Full) {
+            let are_full = [stdout.read(MOST_OUTPUT)?, stderr.read(MOST_OUTPUT)?];
+            if are_full.contains(&true) {
                 return Ok(ServeEnd::Flooded);
             }
             if let Some(status) = status {
@@ -264,15 +264,6 @@ impl<'a> InputPipe<'a> {
     }
 }
 
-/// Whether a child may print more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OutputSpace {
-    /// There is.
-    Left,
-    /// The child has printed too much.
-    Full,
-}
-
 /// The output of a child so far, and its pipe.
 struct OutputPipe<P> {
     pipe: Option<P>,
@@ -291,19 +282,19 @@ impl<P: Read + AsFd> OutputPipe<P> {
     }
 
     /// Reads what is available now, and closes the pipe at its end. If the child keeps printing, it stops at more than
-    /// `most` bytes.
-    fn read(&mut self, most: usize) -> io::Result<OutputSpace> {
+    /// `most` bytes. Returns whether it has printed more than that.
+    fn read(&mut self, most: usize) -> io::Result<bool> {
         let Some(pipe) = &mut self.pipe else {
-            return Ok(OutputSpace::Left);
+            return Ok(false);
         };
         let room = (most + 1).saturating_sub(self.bytes.len());
         match pipe.take(room as u64).read_to_end(&mut self.bytes) {
-            Ok(_) if self.bytes.len() > most => return Ok(OutputSpace::Full),
+            Ok(_) if self.bytes.len() > most => return Ok(true),
             Ok(_) => self.pipe = None,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-        Ok(OutputSpace::Left)
+        Ok(false)
     }
 
     fn into_bytes(self) -> Vec<u8> {

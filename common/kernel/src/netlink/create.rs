@@ -51,9 +51,16 @@ impl Socket {
         self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
             .map_err(during(|| describe(name, kind)))
     }
-}
 
-impl Socket {
+    /// Gives a link another name. It must be down.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EEXIST` when the name is taken, `EBUSY` when the link is up on older kernels.
+    pub fn set_name(&mut self, index: u32, name: &IfName) -> Result<(), NetlinkError> {
+        self.set_attribute(index, LinkAttribute::IfName(name.to_string()))
+            .map_err(during(|| format!("rename {} to {name}", self.label(index))))
+    }
+
     /// Whether the kernel can create links of a kind, such as `dummy`. The request has a link-layer address of one
     /// byte, which no kind of Ethernet link accepts (for example `dummy_validate` in `drivers/net/dummy.c`), and no
     /// master, without which ipvlan is refused.
@@ -108,23 +115,13 @@ const VLAN_ID: u16 = 1;
 /// `IFLA_IPVLAN_MODE` of `linux/if_link.h`.
 const IPVLAN_MODE: u16 = 1;
 
-impl Socket {
-    /// Gives a link another name. It must be down.
-    ///
-    /// # Errors
-    /// When the kernel refuses: `EEXIST` when the name is taken, `EBUSY` when the link is up on older kernels.
-    pub fn set_name(&mut self, index: u32, name: &IfName) -> Result<(), NetlinkError> {
-        self.set_attribute(index, LinkAttribute::IfName(name.to_string()))
-            .map_err(during(|| format!("rename {} to {name}", self.label(index))))
-    }
-}
-
 /// The description of a new child.
-pub(super) fn child_info(kind: &ChildKind) -> Vec<LinkInfo> {
+fn child_info(kind: &ChildKind) -> Vec<LinkInfo> {
     match kind {
         ChildKind::Macvlan { mode, broadcast_queue } => {
             let mut data = vec![InfoMacVlan::Mode(mode.number().into())];
-            data.extend(broadcast_queue.map(queue_length));
+            let length = |packets: u32| DefaultNla::new(MACVLAN_BC_QUEUE_LEN, packets.to_ne_bytes().to_vec());
+            data.extend(broadcast_queue.map(|packets| InfoMacVlan::Other(length(packets))));
             vec![LinkInfo::Kind(InfoKind::MacVlan), LinkInfo::Data(InfoData::MacVlan(data))]
         }
         ChildKind::Vlan { id } => {
@@ -136,10 +133,6 @@ pub(super) fn child_info(kind: &ChildKind) -> Vec<LinkInfo> {
             vec![LinkInfo::Kind(InfoKind::IpVlan), LinkInfo::Data(InfoData::IpVlan(data))]
         }
     }
-}
-
-fn queue_length(packets: u32) -> InfoMacVlan {
-    InfoMacVlan::Other(DefaultNla::new(MACVLAN_BC_QUEUE_LEN, packets.to_ne_bytes().to_vec()))
 }
 
 /// Decodes the properties of a link of one of these kinds.

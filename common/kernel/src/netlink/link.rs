@@ -115,13 +115,9 @@ impl Socket {
     }
 
     fn switch_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> Result<(), Cause> {
-        self.set_flags(index, if on { flag } else { LinkFlags::empty() }, flag)
-    }
-
-    fn set_flags(&mut self, index: u32, flags: LinkFlags, mask: LinkFlags) -> Result<(), Cause> {
         let mut change = link_message(index);
-        change.header.flags = flags;
-        change.header.change_mask = mask;
+        change.header.flags = if on { flag } else { LinkFlags::empty() };
+        change.header.change_mask = flag;
         self.change(RouteNetlinkMessage::SetLink(change), 0)
     }
 
@@ -254,7 +250,7 @@ pub(super) fn read_link(payload: &[u8]) -> Option<Link> {
         all_multicast: has(LinkFlags::Allmulti),
         ..Link::default()
     };
-    let mut parent = ParentDevice::default();
+    let (mut bus, mut device) = (String::new(), None);
     for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
         match attribute.kind {
             libc::IFLA_IFNAME => link.name = attribute.text(),
@@ -269,26 +265,13 @@ pub(super) fn read_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_TXQLEN => link.tx_queue_length = attribute.u32().unwrap_or_default(),
             libc::IFLA_IFALIAS => link.alias = Some(attribute.text()).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => read_kind(&mut link, attribute),
-            PARENT_DEVICE_NAME => parent.name = Some(attribute.text()),
-            PARENT_DEVICE_BUS => parent.bus = attribute.text(),
+            PARENT_DEVICE_NAME => device = Some(attribute.text()),
+            PARENT_DEVICE_BUS => bus = attribute.text(),
             _ => (),
         }
     }
-    link.parent_device = parent.text();
+    link.parent_device = device.map(|name| format!("{bus}/{name}"));
     Some(link).filter(|link| !link.name.is_empty())
-}
-
-/// The two attributes that name a device.
-#[derive(Default)]
-struct ParentDevice {
-    bus: String,
-    name: Option<String>,
-}
-
-impl ParentDevice {
-    fn text(self) -> Option<String> {
-        self.name.map(|name| format!("{}/{name}", self.bus))
-    }
 }
 
 fn read_kind(link: &mut Link, info: Attribute<'_>) {

@@ -195,11 +195,7 @@ impl Socket {
     ) -> Result<(), NetlinkError> {
         // The kernel tells all filters under the place that was named last.
         let place = if place == FilterPlace::Ingress && others.is_empty() { INGRESS } else { RECEIVED };
-        let mut change = message(link, place, TcHandle::UNSPEC);
-        change.header.info = info(slot.priority(others));
-        change.attributes =
-            vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(redirect_options(to, slot))];
-        self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
+        self.add_filter(link, place, slot.priority(others), redirect_options(to, slot))
             .map_err(during(|| format!("redirect what {} receives to {}", self.label(link), self.label(to))))
     }
 
@@ -208,15 +204,16 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses: `ENOENT` when it has no such filters.
     pub fn add_plain_filter(&mut self, link: u32) -> Result<(), NetlinkError> {
-        let mut change = message(link, INGRESS, TcHandle::UNSPEC);
-        change.header.info = info(1);
         let options = [TcFilterU32Option::Selector(everything()), TcFilterU32Option::ClassId(CLASS)];
-        change.attributes = vec![
-            TcAttribute::Kind(TcFilterU32::KIND.to_owned()),
-            TcAttribute::Options(options.map(TcOption::U32).into()),
-        ];
-        self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
+        self.add_filter(link, INGRESS, 1, options.map(TcOption::U32).into())
             .map_err(during(|| format!("filter what {} receives", self.label(link))))
+    }
+
+    fn add_filter(&mut self, link: u32, place: TcHandle, priority: u32, options: Vec<TcOption>) -> Result<(), Cause> {
+        let mut change = message(link, place, TcHandle::UNSPEC);
+        change.header.info = info(priority);
+        change.attributes = vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(options)];
+        self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Removes a filter on what a link receives, and the table that contains only this filter. `all` are all filters of

@@ -83,8 +83,8 @@ pub fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
         NftChange::AddTable(table) => Some(vec![add_table(table)]),
         NftChange::AddChain(chain) => Some(vec![add_chain(chain)]),
         NftChange::AddSet(set) => Some(vec![add_set(set)]),
-        NftChange::AddElements(elements) => Some(add_elements(elements)),
-        NftChange::DeleteElements(elements) => Some(delete_elements(elements)),
+        NftChange::AddElements(elements) => Some(element_changes(elements, NEW_ELEMENTS, NLM_F_CREATE)),
+        NftChange::DeleteElements(elements) => Some(element_changes(elements, DELETE_ELEMENTS, 0)),
         NftChange::FlushChain(chain) => Some(vec![delete_rules(chain, stands_in(chain))]),
         NftChange::DeleteChain(chain) => {
             let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: names(chain) });
@@ -194,7 +194,7 @@ const fn type_number(family: Family) -> u32 {
 }
 
 /// Makes a set.
-pub fn add_set(Set { id, family }: &Set) -> ChangeMessage {
+fn add_set(Set { id, family }: &Set) -> ChangeMessage {
     let mut attributes = vec![text(1, id.table.name.as_str()), text(2, id.name.as_str())];
     let length = u32::from(family.bits() / 8);
     attributes.extend([be32(3, 0), be32(4, type_number(*family)), be32(5, length), be32(10, 1)]);
@@ -220,16 +220,6 @@ const GET_SET: u8 = 10;
 const NEW_ELEMENTS: u8 = 12;
 const GET_ELEMENTS: u8 = 13;
 const DELETE_ELEMENTS: u8 = 14;
-
-/// Puts elements into a set.
-pub fn add_elements(elements: &SetElements) -> Vec<ChangeMessage> {
-    element_changes(elements, NEW_ELEMENTS, NLM_F_CREATE)
-}
-
-/// Takes elements out of a set.
-pub fn delete_elements(elements: &SetElements) -> Vec<ChangeMessage> {
-    element_changes(elements, DELETE_ELEMENTS, 0)
-}
 
 /// So many elements fit the 64 kB of an attribute.
 const PIECE: usize = 1024;

@@ -69,9 +69,7 @@ impl TraceTable {
     /// # Errors
     /// When the kernel refuses, such as one without nf_tables, or without tables for both families.
     pub fn create(marks: &[Mark]) -> Result<Self, NetlinkError> {
-        let name = format!("{PREFIX}{}", std::process::id());
-        let name = NftName::parse(&name).map_err(|_| Cause::Malformed).map_err(during(|| format!("name {name}")))?;
-        let table = TableId { family: TableFamily::Inet, name };
+        let table = table_of(std::process::id())?;
         let open = || Socket::of(NETLINK_NETFILTER);
         let mut socket = open()?;
         let keeper = match make(&mut socket, &table, TableFlags::Owner, marks) {
@@ -105,6 +103,15 @@ impl TraceTable {
         self.is_removed = true;
         remove(&mut self.socket, &self.table)
     }
+
+    /// Removes the table that a process has left.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_of(process: u32) -> Result<(), NetlinkError> {
+        let table = table_of(process)?;
+        remove(&mut Socket::of(NETLINK_NETFILTER)?, &table)
+    }
 }
 
 impl Drop for TraceTable {
@@ -130,16 +137,10 @@ pub fn leftovers() -> Result<Vec<u32>, NetlinkError> {
     found.map_err(during(|| "list the tables".to_owned()))
 }
 
-impl TraceTable {
-    /// Removes the table that a process has left.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn remove_of(process: u32) -> Result<(), NetlinkError> {
-        let name = format!("{PREFIX}{process}");
-        let name = NftName::parse(&name).map_err(|_| Cause::Malformed).map_err(during(|| format!("name {name}")))?;
-        remove(&mut Socket::of(NETLINK_NETFILTER)?, &TableId { family: TableFamily::Inet, name })
-    }
+fn table_of(process: u32) -> Result<TableId, NetlinkError> {
+    let name = format!("{PREFIX}{process}");
+    let name = NftName::parse(&name).map_err(|_| Cause::Malformed).map_err(during(|| format!("name {name}")))?;
+    Ok(TableId { family: TableFamily::Inet, name })
 }
 
 fn left_over(payload: &[u8]) -> Option<u32> {

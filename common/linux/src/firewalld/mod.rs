@@ -97,12 +97,6 @@ impl SystemFirewalld {
     }
 }
 
-impl Default for SystemFirewalld {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Firewalld for SystemFirewalld {
     fn is_running(&mut self) -> bool {
         if self.is_forbidden.get() {

@@ -1,6 +1,32 @@
-//! The bytes of requests, and reading the entries that a kernel sent.
+use cni_core::family::Family;
+use netlink_packet_core::{NLMSG_ERROR, NetlinkBuffer};
+
+use crate::netlink::played;
 
 use super::*;
+
+/// What comes of two filters when the kernel answers both of them with an error number.
+fn answered(errno: i32) -> Result<bool, NetlinkError> {
+    let answer = |sequence: u32| {
+        let mut bytes = vec![0; 20];
+        let mut message = NetlinkBuffer::new(&mut bytes);
+        message.set_length(20);
+        message.set_message_type(NLMSG_ERROR);
+        message.set_sequence_number(sequence);
+        message.payload_mut().copy_from_slice(&(-errno).to_ne_bytes());
+        bytes
+    };
+    let (socket, _kernel) = played(&[answer(1), answer(2)]);
+    let filter = |port| FlowFilter { family: Family::V4, to: None, ports: vec![port], led_to: None };
+    Conntrack(socket).delete_all(&[filter(53), filter(54)])
+}
+
+#[test]
+fn a_kernel_that_cannot_filter_what_it_deletes_says_so() {
+    assert_eq!((answered(0), answered(libc::EINVAL)), (Ok(true), Ok(false)));
+    let error = answered(libc::EPERM).expect_err("refused");
+    assert_eq!((error.to_string(), error.errno()), ("failed to delete connections by a filter".to_owned(), Some(1)));
+}
 
 fn socket(text: &str) -> SocketAddr {
     text.parse().expect("address and port")

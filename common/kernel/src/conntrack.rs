@@ -1,13 +1,79 @@
-//! The messages of ctnetlink, as defined in `linux/netfilter/nfnetlink_conntrack.h`.
+//! Tracked UDP connections: a filtered dump, the deletion of one entry, and the deletion by a filter.
+//!
+//! The kernel filters the dump (`CTA_FILTER`, Linux 5.8; older kernels send everything), and it is filtered again
+//! while it is read, so memory holds only matching entries. An entry is deleted by its tuple and number, so that a
+//! later connection between the same ends is not deleted instead. Deletion by a filter skips empty buckets of the
+//! table, while a dump locks each: 0.1 ms instead of 11 ms with 262 144 buckets and few connections.
 
 use std::net::{IpAddr, SocketAddr};
 
 use cni_core::family::Family;
 use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::NLA_F_NESTED;
+use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use crate::netlink::PackedMessage;
 use crate::netlink::attribute::{Attribute, field, find, written};
+use crate::netlink::{Cause, NetlinkError, PackedMessage, Socket, accept, during};
+
+/// A netfilter netlink socket in the network namespace that its thread was in when it was opened.
+#[derive(Debug)]
+pub struct Conntrack(Socket);
+
+impl Conntrack {
+    /// Opens a socket in the network namespace of the calling thread, in which it is to be used.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Socket::of(NETLINK_NETFILTER).map(Self)
+    }
+
+    /// Uses a socket with a simulated kernel.
+    #[cfg(feature = "fuzz")]
+    #[must_use]
+    pub const fn played(socket: Socket) -> Self {
+        Self(socket)
+    }
+
+    /// Lists the UDP connections that pass a filter and `wanted`, which is called for every entry that the kernel
+    /// sends.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as one without connection tracking (`EINVAL`).
+    pub fn udp(
+        &mut self,
+        filter: &FlowFilter,
+        wanted: impl Fn(&Flow) -> bool,
+    ) -> Result<Vec<TrackedConnection>, NetlinkError> {
+        let wanted = |flow: &Flow| wanted(flow) && filter.takes(flow);
+        let found = self.0.dump(&list(filter), |payload| read_entry(payload, wanted));
+        found.map_err(during(|| format!("list the IP{} connections", filter.family)))
+    }
+
+    /// Deletes the IPv4 connections that match any of the filters. Each filter names one port. Returns whether the
+    /// kernel supports that.
+    pub fn delete_all(&mut self, filters: &[FlowFilter]) -> Result<bool, NetlinkError> {
+        let mut first = Ok(());
+        let refused = |_: &FlowFilter, cause: Cause| {
+            if first.is_ok() {
+                first = Err(cause);
+            }
+        };
+        let deleted = self.0.series(filters, delete_all, refused).and(first);
+        accept(deleted.map(|()| true), &[libc::EINVAL], false)
+            .map_err(during(|| "delete connections by a filter".to_owned()))
+    }
+
+    /// Deletes entries; a missing entry is success. A failure does not stop the rest.
+    pub fn delete(&mut self, entries: &[TrackedConnection]) -> Result<(), NetlinkError> {
+        let mut first = Ok(());
+        let refused = |entry: &TrackedConnection, cause: Cause| {
+            if first.is_ok() && cause.errno() != Some(libc::ENOENT) {
+                first = Err(during(|| format!("delete the connection to {}", entry.flow.to))(cause));
+            }
+        };
+        let answered = self.0.series(entries, delete, refused);
+        answered.map_err(during(|| "delete connections".to_owned()))?;
+        first
+    }
+}
 
 /// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
 const SUBSYSTEM: u16 = 1 << 8;
@@ -66,18 +132,18 @@ pub struct TrackedConnection {
 
 /// Asks for the connections that match a filter, with any port if it has several. Before Linux 5.8 the kernel sends
 /// all, before 5.13 without regard to translation.
-pub(super) fn list(filter: &FlowFilter) -> PackedMessage {
+fn list(filter: &FlowFilter) -> PackedMessage {
     message(GET, number(filter.family), &filtered(filter))
 }
 
 /// Asks to delete the connections that pass a filter of IPv4 for one port. A kernel that cannot filter what
 /// it deletes reads the tuple as the name of one connection, without its other end: `EINVAL`.
-pub(super) fn delete_all(filter: &FlowFilter) -> PackedMessage {
+fn delete_all(filter: &FlowFilter) -> PackedMessage {
     message(DELETE, number(filter.family), &filtered(filter))
 }
 
 /// Asks to delete an entry: by the tuple as it was read, and by its number.
-pub(super) fn delete(entry: &TrackedConnection) -> PackedMessage {
+fn delete(entry: &TrackedConnection) -> PackedMessage {
     let TrackedConnection { flow, tuple, id, zone } = entry;
     let mut attributes = nested(TUPLE_ORIGINAL, tuple);
     attributes.extend(written(ID, id));
@@ -123,7 +189,7 @@ fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {
 
 /// Reads an entry; `None` when it is not UDP, or not wanted. Most are not, which shows in their two ends, so these are
 /// read first.
-pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<TrackedConnection> {
+fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<TrackedConnection> {
     let bytes = payload.get(HEADER_LENGTH..)?;
     let original = find(bytes, TUPLE_ORIGINAL)?;
     let flow = Flow {
@@ -165,4 +231,4 @@ fn number(family: Family) -> u8 {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

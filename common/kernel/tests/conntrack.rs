@@ -158,6 +158,6 @@ fn the_owner_of_an_address_is_found() {
     for (address, local) in
         local.map(|address| (address, true)).into_iter().chain(others.map(|address| (address, false)))
     {
-        assert_eq!(socket.is_local(ip(address)), Ok(local), "{address}");
+        assert_eq!(socket.is_local(ip(address), None), Ok(local), "{address}");
     }
 }

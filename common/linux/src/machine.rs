@@ -115,7 +115,7 @@ impl LinuxHost {
     pub fn reopened(self, request: &Request) -> Self {
         let Self { locks, contained, surveys, veths, use_of_host, mut host, .. } = self;
         let mut reopened = Self { locks, contained, surveys, veths, use_of_host, ..Self::new(request) };
-        reopened.host.take_over_tables(&mut host);
+        reopened.host.netfilter().take_over_tables(host.netfilter());
         reopened
     }
 
@@ -158,7 +158,7 @@ impl LinuxHost {
     /// change all the time.
     #[must_use]
     pub fn with_kept_tables(mut self) -> Self {
-        self.host.keep_tables();
+        self.host.netfilter().keep_tables();
         self
     }
 

@@ -68,13 +68,12 @@ fn child_of(host: &mut LinuxHost, ns: Ns, master: u32, kind: &'static str) -> Re
 /// The other end of a link, in the numbers of the host.
 pub(crate) fn other_end(host: &mut LinuxHost, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
     match ns {
-        Ns::Host => Ok(leads_on(link).then_some(OtherEnd { index: link.peer, netns: link.peer_netns })),
+        Ns::Host => {
+            let leads_on = link.peer.is_some() || link.peer_netns.is_some();
+            Ok(leads_on.then_some(OtherEnd { index: link.peer, netns: link.peer_netns }))
+        }
         Ns::Container => other_end_of_contained(host, link),
     }
-}
-
-const fn leads_on(link: &Link) -> bool {
-    link.peer.is_some() || link.peer_netns.is_some()
 }
 
 /// Asks the host about a link of the container, so that the answer has the host's numbers of namespaces.

@@ -48,16 +48,6 @@ impl Side {
         Self { netns, socket: None, netfilter, scope, number: None }
     }
 
-    /// Reads the tables of nf_tables as a whole, and again only after a change.
-    pub(crate) fn keep_tables(&mut self) {
-        self.netfilter.keep_tables();
-    }
-
-    /// Takes over what another side of the same namespace keeps of the tables.
-    pub(crate) fn take_over_tables(&mut self, former: &mut Self) {
-        self.netfilter.take_over_tables(&mut former.netfilter);
-    }
-
     /// The packet filter for one decision, which refers to the current state of kept tables.
     pub(crate) fn netfilter(&mut self) -> &mut AutoIptables {
         self.netfilter.expire();

@@ -34,7 +34,7 @@ fn ask(question: u8, datagram: Vec<u8>) -> String {
         5 => reported(socket.routes(Family::V4, None)),
         6 => reported(socket.routes(Family::V6, Some(254))),
         7 => reported(socket.route_to(address)),
-        8 => reported(socket.is_local(address)),
+        8 => reported(socket.is_local(address, None)),
         9 => reported(socket.local_networks(Family::V4)),
         _ => reported(vlans(&mut socket)),
     }

@@ -122,7 +122,10 @@ impl Socket {
         own: BorrowedFd<'_>,
     ) -> Result<Option<Link>, NetlinkError> {
         for netns in self.numbered_netns()? {
-            let links = self.links_elsewhere(netns, kind)?;
+            let question = RouteNetlinkMessage::GetLink(question_about_kind(kind, Some(netns)));
+            // There are none in one that has lost its last user.
+            let links = accept(self.dump(&question, read_of_kind(kind)), &[libc::EINVAL], Vec::new())
+                .map_err(during(|| format!("list the {kind} links of network namespace {netns}")))?;
             // The answer to the first such question has given the socket's own namespace its number.
             if links.is_empty() {
                 continue;
@@ -140,13 +143,6 @@ impl Socket {
         let read = |payload: &[u8]| find(payload.get(HEADER_LENGTH..)?, NSID)?.netns_id();
         self.dump(&RouteNetlinkMessage::GetNsId(NsidMessage::default()), read)
             .map_err(during(|| "list the network namespaces that have a number".to_owned()))
-    }
-
-    /// The links of a kind in another namespace; none in one that has lost its last user.
-    fn links_elsewhere(&mut self, netns: i32, kind: &'static str) -> Result<Vec<Link>, NetlinkError> {
-        let question = RouteNetlinkMessage::GetLink(question_about_kind(kind, Some(netns)));
-        accept(self.dump(&question, read_of_kind(kind)), &[libc::EINVAL], Vec::new())
-            .map_err(during(|| format!("list the {kind} links of network namespace {netns}")))
     }
 
     /// The addresses of the other end of a veth in another namespace; `None` when it is in the socket's own, or when

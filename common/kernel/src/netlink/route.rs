@@ -1,6 +1,6 @@
 //! Routes: lists a table, looks up the route to an address, and changes one.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -59,24 +59,12 @@ impl Socket {
             .map_err(during(|| format!("look up the route to exactly {address}")))
     }
 
-    /// Returns whether packets to an address are for the host itself: the address type `LOCAL` of the packet filter.
+    /// Returns whether packets to an address are for the host itself: the address type `LOCAL` of the packet filter. If a link is given by
+    /// its index, only its route counts: other links may have the same address, and the routes of a link in a VRF are in the VRF's table.
     ///
     /// # Errors
     /// When the kernel refuses. An address without a route is not an error.
-    pub fn is_local(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
-        self.is_for_host(address, None)
-    }
-
-    /// Returns whether packets to an IPv6 address are for the host itself by the route of the link of this index. Other links may have the
-    /// same address, and the routes of a link in a VRF are in the VRF's table.
-    ///
-    /// # Errors
-    /// When the kernel refuses. An address without a route is not an error.
-    pub fn is_local_on(&mut self, link: u32, address: Ipv6Addr) -> Result<bool, NetlinkError> {
-        self.is_for_host(address.into(), Some(link))
-    }
-
-    fn is_for_host(&mut self, address: IpAddr, link: Option<u32>) -> Result<bool, NetlinkError> {
+    pub fn is_local(&mut self, address: IpAddr, link: Option<u32>) -> Result<bool, NetlinkError> {
         let mut question = question_about(address);
         question.attributes.extend(link.map(RouteAttribute::Oif));
         let kind = self.ask(RouteNetlinkMessage::GetRoute(question), read_type);

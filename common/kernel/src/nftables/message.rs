@@ -180,11 +180,6 @@ pub fn to_family(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessag
     NetfilterMessage::new(NetfilterHeader::new(family, 0, 0), inner)
 }
 
-/// `NFTNL_UDATA_SET_KEYBYTEORDER` of libnftnl's `udata.h`, its length, and "big endian": how `nft` is to read the keys.
-fn key_order() -> Vec<u8> {
-    [&[0, 4], 2_u32.to_ne_bytes().as_slice()].concat()
-}
-
 /// The number that `nft` has for the addresses of a family.
 const fn type_number(family: Family) -> u32 {
     match family {
@@ -198,7 +193,8 @@ fn add_set(Set { id, family }: &Set) -> ChangeMessage {
     let mut attributes = vec![text(1, id.table.name.as_str()), text(2, id.name.as_str())];
     let length = u32::from(family.bits() / 8);
     attributes.extend([be32(3, 0), be32(4, type_number(*family)), be32(5, length), be32(10, 1)]);
-    attributes.push(DefaultNla::new(13, key_order()));
+    // `NFTNL_UDATA_SET_KEYBYTEORDER` of libnftnl's `udata.h`, its length, and "big endian": how `nft` is to read the keys.
+    attributes.push(DefaultNla::new(13, [&[0, 4], 2_u32.to_ne_bytes().as_slice()].concat()));
     (to_family(id.table.family, NfTablesMessage::Other { message_type: NEW_SET, attributes }), NLM_F_CREATE)
 }
 

@@ -74,7 +74,8 @@ impl TraceTable {
         let mut socket = open()?;
         let keeper = match make(&mut socket, &table, TableFlags::Owner, marks) {
             Ok(()) => Keeper::Socket,
-            Err(cause) if is_unknown_flag(&cause) => {
+            // A kernel before 5.12 does not know the flag.
+            Err(cause) if matches!(cause.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
                 socket = open()?;
                 make(&mut socket, &table, TableFlags::empty(), marks)
                     .map_err(during(|| format!("make table {table}")))?;
@@ -153,11 +154,6 @@ fn left_over(payload: &[u8]) -> Option<u32> {
         }
     }
     process.filter(|_| flags & TableFlags::Owner.bits() == 0)
-}
-
-/// Kernels before 5.12 answer so.
-fn is_unknown_flag(cause: &Cause) -> bool {
-    matches!(cause.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 fn make(socket: &mut Socket, table: &TableId, flags: TableFlags, marks: &[Mark]) -> Result<(), Cause> {

@@ -48,8 +48,9 @@ fn an_address_is_local_on_the_links_that_have_it() {
     for link in [first, second] {
         host.socket.add_address(link, cidr("2001:db8::7/128"), Dad::Skip).expect("an address");
     }
-    let mut is_local =
-        |link| host.socket.is_local_on(link, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7)).expect("an answer");
+    let mut is_local = |link| {
+        host.socket.is_local(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7).into(), Some(link)).expect("an answer")
+    };
     let limit = Instant::now() + Duration::from_secs(20);
     while !(is_local(first) && is_local(second)) {
         assert!(Instant::now() < limit, "not local after 20 seconds");

@@ -95,7 +95,7 @@ fn delete_listed(
             if let Some(local) = known.get(&address) {
                 return Ok(*local);
             }
-            let local = socket.is_local(address)?;
+            let local = socket.is_local(address, None)?;
             known.insert(address, local);
             Ok::<_, NetlinkError>(local)
         };

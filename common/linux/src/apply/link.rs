@@ -30,7 +30,10 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSet
 
 fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> Result<(), Error> {
     if let LinkSetting::Master(bridge) = setting {
-        return attach(host, ns, link, bridge);
+        let master = index(host, ns, bridge)?;
+        let attached = host.socket(ns)?.set_master(link.index, master);
+        return attached
+            .map_err(|source| refused(source, format!("failed to connect {:?} to bridge {bridge}", link.name)));
     }
     let (socket, index) = (host.socket(ns)?, link.index);
     Ok(match setting {
@@ -66,12 +69,6 @@ fn restore_if_changed(
     }
 }
 
-fn attach(host: &mut LinuxHost, ns: Ns, link: &Link, bridge: &IfName) -> Result<(), Error> {
-    let master = index(host, ns, bridge)?;
-    let attached = host.socket(ns)?.set_master(link.index, master);
-    attached.map_err(|source| refused(source, format!("failed to connect {:?} to bridge {bridge}", link.name)))
-}
-
 /// The bridge that a link was a port of, where the setting changes that. `None` as well if this program cannot write its name:
 /// a container gives its links any, and DEL must not fail for that.
 fn former_master(socket: &mut Socket, before: &Link, setting: &LinkSetting) -> Result<Option<IfName>, Error> {
@@ -100,16 +97,13 @@ pub(super) fn move_to(host: &mut LinuxHost, moved: &LinkMove) -> Result<Step, Er
     }
     let (socket, netns) = host.socket_and_netns(*from, (from != to).then_some(*to))?;
     match socket.move_link(*index, netns.as_deref().map(AsFd::as_fd), new_name, alias) {
-        Ok(()) => Ok(Step::MoveLink(way_back(moved, &link, index_there(host, moved)))),
+        Ok(()) => {
+            // The kernel gives it another index if its own is taken there.
+            let found = host.socket(*to).ok().and_then(|socket| socket.link(new_name.as_str()).ok().flatten());
+            Ok(Step::MoveLink(way_back(moved, &link, found.map_or(*index, |link| link.index))))
+        }
         Err(source) => Err(move_refusal(host, moved, &link, source)),
     }
-}
-
-/// The index of a moved link. The kernel gives it another one if the index is taken there.
-fn index_there(host: &mut LinuxHost, moved: &LinkMove) -> u32 {
-    let LinkMove { index, to, new_name, .. } = moved;
-    let found = host.socket(*to).ok().and_then(|socket| socket.link(new_name.as_str()).ok().flatten());
-    found.map_or(*index, |link| link.index)
 }
 
 /// The way back, under the former name if this program can write it.

@@ -75,7 +75,7 @@ pub(super) fn until_local(host: &mut LinuxHost, ns: Ns, name: &IfName, addresses
     let index = present(host, ns, name)?.index;
     let socket = host.socket(ns)?;
     for address in addresses {
-        while !socket.is_local_on(index, *address)? && is_settled(socket, index, *address)? {
+        while !socket.is_local((*address).into(), Some(index))? && is_settled(socket, index, *address)? {
             if started.elapsed() >= LOCAL_LIMIT {
                 let seconds = LOCAL_LIMIT.as_secs();
                 log::warn!("the kernel does not accept packets to {address} of {name} after {seconds} seconds");

@@ -15,13 +15,9 @@ use crate::family::Family;
 
 /// Text that is not an address with a prefix length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CidrError {
-    /// The text does not have the form `address/prefix`.
-    #[error("invalid CIDR address: {text}")]
-    Syntax {
-        /// The text as given.
-        text: String,
-    },
+#[error("invalid CIDR address: {text}")]
+pub struct CidrError {
+    text: String,
 }
 
 /// An IP address with the length of its network's prefix.
@@ -96,6 +92,28 @@ impl Cidr {
     }
 }
 
+/// The special networks of each family.
+impl Family {
+    /// The default destination, `0.0.0.0/0` or `::/0`.
+    pub const fn default_route(self) -> Cidr {
+        Cidr::truncated(self.unspecified(), 0)
+    }
+
+    /// All multicast addresses, `224.0.0.0/4` or `ff00::/8`.
+    pub const fn multicast(self) -> Cidr {
+        self.choose(
+            Cidr::truncated(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 4),
+            Cidr::truncated(IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
+        )
+    }
+
+    /// All loopback addresses, `127.0.0.0/8` or `::1/128`.
+    pub const fn loopback_network(self) -> Cidr {
+        let v4 = Cidr::truncated(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
+        self.choose(v4, Cidr::host(IpAddr::V6(Ipv6Addr::LOCALHOST)))
+    }
+}
+
 /// Parses an address as the reference plugins do: strict octets, no zone, IPv4-mapped becomes IPv4.
 pub fn parse_ip(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
@@ -124,7 +142,7 @@ impl FromStr for Cidr {
     type Err = CidrError;
 
     fn from_str(text: &str) -> Result<Self, CidrError> {
-        let refused = || CidrError::Syntax { text: text.to_owned() };
+        let refused = || CidrError { text: text.to_owned() };
         let (address, prefix) = text.split_once('/').ok_or_else(refused)?;
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(refused());
@@ -182,7 +200,7 @@ mod tests {
     fn refuses_what_the_reference_refuses() {
         let texts = "10.0.0.5,10.0.0.5/255.255.255.0,10.0.0.1/+24,010.0.0.1/24,10.0.0.1/33,::1/129,fe80::1%eth0/64, 10.0.0.1/24,10.0.0.1/,/24,";
         for text in texts.split(',') {
-            assert_eq!(text.parse::<Cidr>(), Err(CidrError::Syntax { text: text.to_owned() }));
+            assert_eq!(text.parse::<Cidr>(), Err(CidrError { text: text.to_owned() }));
         }
     }
 

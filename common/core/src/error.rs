@@ -1,10 +1,8 @@
 //! One error for every plugin: a code of the SPEC, a message, and the chain of causes.
 //!
-//! [`fail!`](crate::fail) makes an error of a code and a text. Where a caller decides by an error, its module has a small enum and implements
-//! [`Failure`] for it, which maps every variant to a [`Code`] in one exhaustive match. [`Error`] carries any failure to the one place that
-//! prints it: `msg` is the outermost text, `details` the rest of the chain and what could not be undone.
-
-use std::fmt;
+//! [`fail!`](crate::fail) makes an [`Error`] of a code and a text. Where a caller decides by an error, its module has a small enum and
+//! implements [`Failure`] for it, which maps every variant to a [`Code`] in one exhaustive match. One place prints an error: `msg` is the
+//! outermost text, `details` the rest of the chain and what could not be undone.
 
 /// The `code` of a CNI error object: SPEC section 5 "Error", and those of the reference plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,25 +88,6 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
     }
 }
 
-/// A failure that no caller decides by.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-struct StatedFailure {
-    code: Code,
-    text: String,
-    details: String,
-}
-
-impl Failure for StatedFailure {
-    fn code(&self) -> Code {
-        self.code
-    }
-
-    fn details(&self) -> String {
-        self.details.clone()
-    }
-}
-
 /// Makes an [`Error`] of a [`Code`], a text that names the thing with its value, and optionally what helps.
 ///
 /// ```
@@ -124,55 +103,47 @@ macro_rules! fail {
     };
 }
 
-/// A failure on its way to the runtime.
-#[derive(Debug)]
+/// A failure on its way to the runtime. No caller decides by it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct Error {
-    failure: Box<dyn Failure>,
-    notes: Vec<String>,
+    code: Code,
+    text: String,
+    details: String,
 }
 
 impl Error {
     /// An error of its parts: for [`fail!`](crate::fail), and where the code is a value.
     pub fn stated(code: Code, text: String, details: String) -> Self {
-        StatedFailure { code, text, details }.into()
+        Self { code, text, details }
     }
 
     /// The code of the failure.
-    pub fn code(&self) -> Code {
-        self.failure.code()
+    pub const fn code(&self) -> Code {
+        self.code
     }
 
     /// The text of `details`: the failure's causes, then the notes.
     pub fn details(&self) -> String {
-        let causes = Some(self.failure.details()).filter(|text| !text.is_empty());
-        causes.into_iter().chain(self.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
+        self.details.clone()
     }
 
     /// The message with its details, for a note or a log.
     pub fn in_full(&self) -> String {
-        match self.details() {
-            details if details.is_empty() => self.to_string(),
-            details => format!("{self}: {details}"),
-        }
+        if self.details.is_empty() { self.text.clone() } else { format!("{}: {}", self.text, self.details) }
     }
 
     /// Adds something that the user must know beside the failure, such as an undo step that failed.
     #[must_use]
     pub fn with_note(mut self, note: String) -> Self {
-        self.notes.push(note);
+        self.details = if self.details.is_empty() { note } else { format!("{}; {note}", self.details) };
         self
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.failure.fmt(f)
     }
 }
 
 impl<F: Failure> From<F> for Error {
     fn from(failure: F) -> Self {
-        Self { failure: Box::new(failure), notes: Vec::new() }
+        Self { code: failure.code(), text: failure.to_string(), details: failure.details() }
     }
 }
 

@@ -6,8 +6,6 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-mod networks;
-
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
@@ -31,66 +29,49 @@ impl Family {
 
     /// Length of an address in bits.
     pub const fn bits(self) -> u8 {
-        match self {
-            Self::V4 => 32,
-            Self::V6 => 128,
-        }
+        self.choose(32, 128)
     }
 
     /// `0.0.0.0` or `::`.
     pub const fn unspecified(self) -> IpAddr {
-        match self {
-            Self::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            Self::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        }
+        self.choose(IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED))
     }
 
     /// The loopback address, `127.0.0.1` or `::1`.
     pub const fn loopback(self) -> IpAddr {
-        match self {
-            Self::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Self::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        }
+        self.choose(IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST))
     }
 
     /// The sysctl that lets the host forward packets of this family.
     pub const fn forwarding_key(self) -> &'static [&'static str] {
-        match self {
-            Self::V4 => &["net", "ipv4", "ip_forward"],
-            Self::V6 => &["net", "ipv6", "conf", "all", "forwarding"],
-        }
+        self.choose(&["net", "ipv4", "ip_forward"], &["net", "ipv6", "conf", "all", "forwarding"])
     }
 
     /// The name of the iptables program of this family, to which `-restore` may be appended.
     pub const fn iptables(self) -> &'static str {
-        match self {
-            Self::V4 => "iptables",
-            Self::V6 => "ip6tables",
-        }
+        self.choose("iptables", "ip6tables")
     }
 
     /// The word that the reference plugins use in messages, `ipv4` or `ipv6`.
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::V4 => "ipv4",
-            Self::V6 => "ipv6",
-        }
+        self.choose("ipv4", "ipv6")
     }
 
     /// The value of `ips[].version` in results up to 0.4.0.
     pub const fn digit(self) -> &'static str {
+        self.choose("4", "6")
+    }
+
+    pub(crate) const fn choose<T: Copy>(self, v4: T, v6: T) -> T {
         match self {
-            Self::V4 => "4",
-            Self::V6 => "6",
+            Self::V4 => v4,
+            Self::V6 => v6,
         }
     }
 }
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V4 => "v4",
-            Self::V6 => "v6",
-        })
+        f.write_str(self.choose("v4", "v6"))
     }
 }

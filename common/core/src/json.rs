@@ -40,28 +40,16 @@ pub enum Json {
 
 /// Text that is not JSON, or a value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JsonError {
-    /// The text is not a JSON document.
-    #[error("{problem}")]
-    Syntax {
-        /// The error and its position.
-        problem: String,
-    },
-    /// A key holds a value that cannot be used.
-    #[error("{}{problem}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-    Value {
-        /// The path of the key, such as `ipam.ranges[0]`.
-        path: String,
-        /// The error in the value.
-        problem: String,
-    },
+#[error("{path}{}{problem}", if path.is_empty() { "" } else { ": " })]
+pub struct JsonError {
+    /// The path of the key that holds the value, such as `ipam.ranges[0]`.
+    path: String,
+    problem: String,
 }
 
 impl Failure for JsonError {
     fn code(&self) -> Code {
-        match self {
-            Self::Syntax { .. } | Self::Value { .. } => Code::Decoding,
-        }
+        Code::Decoding
     }
 }
 
@@ -69,20 +57,20 @@ impl Json {
     /// Parses a document.
     ///
     /// # Errors
-    /// [`JsonError::Syntax`] for anything that is not exactly one JSON value, for one of more than [`MOST_BYTES`],
-    /// and for one that is nested more than 127 levels deep.
+    /// For anything that is not exactly one JSON value, for one of more than [`MOST_BYTES`], and for one that is nested more than 127
+    /// levels deep.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         if bytes.len() > MOST_BYTES {
-            return Err(JsonError::Syntax { problem: format!("longer than {} MiB", MOST_BYTES >> 20) });
+            return Err(de::Error::custom(format_args!("longer than {} MiB", MOST_BYTES >> 20)));
         }
         let text = String::from_utf8_lossy(bytes);
-        serde_json::from_str(&text).map_err(|error| JsonError::Syntax { problem: syntax_problem(&error, &text) })
+        serde_json::from_str(&text).map_err(|error| de::Error::custom(syntax_problem(&error, &text)))
     }
 
     /// Decodes the value into `T` under Go's rules.
     ///
     /// # Errors
-    /// [`JsonError::Value`] names the path of the first key whose value does not fit.
+    /// [`JsonError`] names the path of the first key whose value does not fit.
     pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, JsonError> {
         T::deserialize(GoDeserializer(self))
     }
@@ -193,20 +181,16 @@ impl<'de> Deserialize<'de> for Json {
 
 impl de::Error for JsonError {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self::Value { path: String::new(), problem: problem.to_string() }
+        Self { path: String::new(), problem: problem.to_string() }
     }
 }
 
 impl JsonError {
     /// Puts a key or an index in front of the path of an error.
     pub(crate) fn below(self, segment: &str) -> Self {
-        match self {
-            Self::Value { path, problem } => {
-                let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-                Self::Value { path: format!("{segment}{joint}{path}"), problem }
-            }
-            Self::Syntax { problem } => Self::Syntax { problem },
-        }
+        let Self { path, problem } = self;
+        let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+        Self { path: format!("{segment}{joint}{path}"), problem }
     }
 }
 

@@ -7,76 +7,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha512};
 
-use crate::error::{Code, Failure};
-
-/// A name that breaks its rules.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// SPEC "Parameters": a container id starts with a letter or digit; after that, `_.-` are allowed too.
-    #[error("invalid characters in containerID")]
-    ContainerId {
-        /// The id as given.
-        id: String,
-    },
-    /// The configuration has no `name`.
-    #[error("missing network name")]
-    NoNetwork,
-    /// SPEC "Configuration format": a network name has the characters of a container id.
-    #[error("invalid characters found in network name")]
-    Network {
-        /// The name as given.
-        name: String,
-    },
-    /// `IFNAMSIZ` of `linux/if.h` leaves 15 bytes.
-    #[error("interface name is too long")]
-    IfNameTooLong {
-        /// The name as given.
-        name: String,
-    },
-    /// The name is empty.
-    #[error("interface name is empty")]
-    IfNameEmpty,
-    /// `dev_valid_name` of `net/core/dev.c` refuses the two directory names.
-    #[error("interface name is . or ..")]
-    IfNameDots,
-    /// `dev_valid_name` refuses these characters.
-    #[error("interface name contains / or : or whitespace characters")]
-    IfNameCharacter {
-        /// The name as given.
-        name: String,
-    },
-    /// A chain of iptables has 1 to 28 printable characters.
-    #[error("invalid chain name {name:?}")]
-    Chain {
-        /// The name as given.
-        name: String,
-    },
-}
-
-impl Failure for NameError {
-    fn code(&self) -> Code {
-        match self {
-            Self::ContainerId { .. }
-            | Self::IfNameTooLong { .. }
-            | Self::IfNameEmpty
-            | Self::IfNameDots
-            | Self::IfNameCharacter { .. } => Code::InvalidEnvironment,
-            Self::NoNetwork | Self::Network { .. } | Self::Chain { .. } => Code::InvalidConfig,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::ContainerId { id } => id.clone(),
-            Self::Network { name } => name.clone(),
-            Self::IfNameTooLong { .. } => "interface name should be less than 16 characters".to_owned(),
-            Self::Chain { .. } => {
-                "an iptables chain has 1 to 28 characters, no blank, and does not start with - or !".to_owned()
-            }
-            Self::NoNetwork | Self::IfNameEmpty | Self::IfNameDots | Self::IfNameCharacter { .. } => String::new(),
-        }
-    }
-}
+use crate::error::Error;
+use crate::fail;
 
 macro_rules! text_newtype {
     ($name:ident) => {
@@ -101,12 +33,13 @@ pub struct ContainerId(String);
 text_newtype!(ContainerId);
 
 impl ContainerId {
-    /// Accepts an id that follows the SPEC.
-    ///
-    /// # Errors
-    /// [`NameError::ContainerId`] for an empty id, and for any other character.
-    pub fn parse(id: &str) -> Result<Self, NameError> {
-        if is_spec_name(id) { Ok(Self(id.to_owned())) } else { Err(NameError::ContainerId { id: id.to_owned() }) }
+    /// Accepts an id that follows SPEC "Parameters": it starts with a letter or digit; after that, `_.-` are allowed too.
+    pub fn parse(id: &str) -> Result<Self, Error> {
+        if is_spec_name(id) {
+            Ok(Self(id.to_owned()))
+        } else {
+            Err(fail!(InvalidEnvironment, "invalid characters in containerID", details: "{id}"))
+        }
     }
 }
 
@@ -116,15 +49,12 @@ pub struct NetworkName(String);
 text_newtype!(NetworkName);
 
 impl NetworkName {
-    /// Accepts a name that follows the SPEC.
-    ///
-    /// # Errors
-    /// [`NameError::NoNetwork`] for an empty name, [`NameError::Network`] for other characters.
-    pub fn parse(name: &str) -> Result<Self, NameError> {
+    /// Accepts a name that follows SPEC "Configuration format": it has the characters of a container id.
+    pub fn parse(name: &str) -> Result<Self, Error> {
         match name {
-            "" => Err(NameError::NoNetwork),
+            "" => Err(fail!(InvalidConfig, "missing network name")),
             name if is_spec_name(name) => Ok(Self(name.to_owned())),
-            name => Err(NameError::Network { name: name.to_owned() }),
+            name => Err(fail!(InvalidConfig, "invalid characters found in network name", details: "{name}")),
         }
     }
 }
@@ -141,20 +71,22 @@ pub struct IfName(String);
 text_newtype!(IfName);
 
 impl IfName {
-    /// Accepts a name of at most 15 bytes that can be part of a path below `/proc/sys/net`.
-    ///
-    /// # Errors
-    /// One [`NameError`] for each rule, in the order of the reference.
-    pub fn parse(name: &str) -> Result<Self, NameError> {
-        match name {
-            "" => Err(NameError::IfNameEmpty),
-            long if long.len() > 15 => Err(NameError::IfNameTooLong { name: long.to_owned() }),
-            "." | ".." => Err(NameError::IfNameDots),
+    /// Accepts a name of at most 15 bytes (`IFNAMSIZ` of `linux/if.h`) that can be part of a path below `/proc/sys/net`, as `dev_valid_name`
+    /// of `net/core/dev.c` does. The rules have the order of the reference.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        Err(match name {
+            "" => fail!(InvalidEnvironment, "interface name is empty"),
+            long if long.len() > 15 => fail!(
+                InvalidEnvironment,
+                "interface name is too long",
+                details: "interface name should be less than 16 characters"
+            ),
+            "." | ".." => fail!(InvalidEnvironment, "interface name is . or .."),
             odd if odd.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0') => {
-                Err(NameError::IfNameCharacter { name: odd.to_owned() })
+                fail!(InvalidEnvironment, "interface name contains / or : or whitespace characters")
             }
-            good => Ok(Self(good.to_owned())),
-        }
+            good => return Ok(Self(good.to_owned())),
+        })
     }
 
     /// A name for the host end of a veth: `veth` and eight hexadecimal digits.
@@ -177,17 +109,18 @@ text_newtype!(ChainName);
 const CHAIN_LEN: usize = 28;
 
 impl ChainName {
-    /// Accepts a chain name of the user.
-    ///
-    /// # Errors
-    /// [`NameError::Chain`] for a name that iptables would refuse or misread.
-    pub fn parse(name: &str) -> Result<Self, NameError> {
+    /// Accepts a chain name of the user that iptables neither refuses nor misreads.
+    pub fn parse(name: &str) -> Result<Self, Error> {
         let fits = (1..=CHAIN_LEN).contains(&name.len());
         let clean = name.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'));
         if fits && clean && !name.starts_with(['-', '!', ':', '*', '#', '[']) {
             Ok(Self(name.to_owned()))
         } else {
-            Err(NameError::Chain { name: name.to_owned() })
+            Err(fail!(
+                InvalidConfig,
+                "invalid chain name {name:?}",
+                details: "an iptables chain has 1 to 28 characters, no blank, and does not start with - or !"
+            ))
         }
     }
 
@@ -215,7 +148,7 @@ impl Comment {
 
     /// Makes a comment from a text. A text that is too long is cut and ends in two dots: the reference's portmap
     /// appends three, and the kernel keeps two of them.
-    pub fn elided(text: &str) -> Self {
+    fn elided(text: &str) -> Self {
         if text.len() <= COMMENT_LEN {
             return Self(text.to_owned());
         }
@@ -324,17 +257,18 @@ mod tests {
             assert!(ContainerId::parse(good).is_ok(), "{good}");
         }
         for bad in ["", "-a", "_a", "a b", "a\n", "ü", "a/b"] {
-            assert_eq!(ContainerId::parse(bad), Err(NameError::ContainerId { id: bad.to_owned() }));
+            assert_eq!(ContainerId::parse(bad).expect_err("refused").details(), bad);
         }
     }
 
     #[test]
     fn interface_names_follow_the_kernel() {
-        let long = "abcdefghijklmnop";
-        assert_eq!(IfName::parse(long), Err(NameError::IfNameTooLong { name: long.to_owned() }));
-        assert_eq!(IfName::parse(".."), Err(NameError::IfNameDots));
+        let refused = |name: &str| IfName::parse(name).expect_err("refused").in_full();
+        let too_long = "interface name is too long: interface name should be less than 16 characters";
+        assert_eq!(refused("abcdefghijklmnop"), too_long);
+        assert_eq!(refused(".."), "interface name is . or ..");
         for odd in ["a/b", "a:b", "a b", "a\tb", "a\u{a0}b"] {
-            assert_eq!(IfName::parse(odd), Err(NameError::IfNameCharacter { name: odd.to_owned() }));
+            assert_eq!(refused(odd), "interface name contains / or : or whitespace characters");
         }
         for good in ["eth0", "-x", "a%d", "abcdefghijklmno", "eth0.100"] {
             assert!(IfName::parse(good).is_ok(), "{good}");
@@ -370,7 +304,7 @@ mod tests {
     fn a_users_chain_name_must_be_one_that_iptables_takes() {
         assert!(ChainName::parse("NOMAD-ADMIN").is_ok());
         for bad in ["", "A B", "-A", "!A", &"C".repeat(29), "a\"b"] {
-            assert_eq!(ChainName::parse(bad), Err(NameError::Chain { name: bad.to_owned() }));
+            assert_eq!(ChainName::parse(bad).expect_err("refused").to_string(), format!("invalid chain name {bad:?}"));
         }
     }
 }

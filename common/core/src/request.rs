@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::error::{Code, Failure};
+use crate::error::Error;
+use crate::fail;
 use crate::json::{Json, JsonError};
 use crate::names::{Attachment, ContainerId, IfName, NetworkName};
-use crate::result::{CniResult, ResultError};
-use crate::valid::{ValidAttachments, ValidError};
+use crate::result::CniResult;
+use crate::valid::ValidAttachments;
 use crate::version::Version;
 
 /// The command of the runtime: `CNI_COMMAND`.
@@ -84,44 +85,6 @@ impl Environment {
     }
 }
 
-/// A call with an invalid environment or configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    /// Variables are missing.
-    #[error("required env variables [{}] missing", names.join(","))]
-    Missing {
-        /// Their names.
-        names: Vec<&'static str>,
-    },
-    /// `CNI_COMMAND` is not a command.
-    #[error("unknown CNI_COMMAND: {command}")]
-    UnknownCommand {
-        /// The value as given.
-        command: String,
-    },
-    /// The configuration is not a JSON object with a `name`.
-    #[error("error unmarshall network config: {problem}")]
-    Config {
-        /// The error.
-        problem: JsonError,
-    },
-    /// The configuration's version is not a string.
-    #[error("decoding version from network config: {problem}")]
-    Version {
-        /// The error.
-        problem: JsonError,
-    },
-}
-
-impl Failure for RequestError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Missing { .. } | Self::UnknownCommand { .. } => Code::InvalidEnvironment,
-            Self::Config { .. } | Self::Version { .. } => Code::Decoding,
-        }
-    }
-}
-
 /// The part of the environment that the reference reads before standard input.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -137,7 +100,7 @@ impl Call {
     /// # Errors
     /// A name that breaks its rules is reported at once; missing variables are reported together. An
     /// unknown command needs no variables: it is reported after the configuration.
-    pub fn parse(command: &str, environment: Environment) -> Result<Self, crate::error::Error> {
+    pub fn parse(command: &str, environment: Environment) -> Result<Self, Error> {
         let Some(command) = Command::parse(command) else {
             return Ok(Self { command: Err(command.to_owned()), attachment: None, environment });
         };
@@ -147,7 +110,7 @@ impl Call {
         let ifname = value("CNI_IFNAME").map(IfName::parse).transpose()?;
         let names: Vec<_> = required.iter().copied().filter(|name| environment.get(name).is_none()).collect();
         if !names.is_empty() {
-            return Err(RequestError::Missing { names }.into());
+            return Err(missing(&names));
         }
         Ok(Self { command: Ok(command), attachment: container.zip(ifname), environment })
     }
@@ -156,16 +119,23 @@ impl Call {
     ///
     /// # Errors
     /// In this order: JSON, the network name, the command, the version.
-    pub fn with_config(self, stdin: Vec<u8>, supported: &'static [Version]) -> Result<Request, crate::error::Error> {
-        let config = Json::parse(&stdin).map_err(|problem| RequestError::Config { problem })?;
-        let Name { name } = config.decode().map_err(|problem| RequestError::Config { problem })?;
+    pub fn with_config(self, stdin: Vec<u8>, supported: &[Version]) -> Result<Request, Error> {
+        let no_config = |problem: JsonError| fail!(Decoding, "error unmarshall network config: {problem}");
+        let no_version = |problem: JsonError| fail!(Decoding, "decoding version from network config: {problem}");
+        let config = Json::parse(&stdin).map_err(no_config)?;
+        let Name { name } = config.decode().map_err(no_config)?;
         let network = NetworkName::parse(&name)?;
-        let command = self.command.map_err(|command| RequestError::UnknownCommand { command })?;
-        let VersionKey { cni_version } = config.decode().map_err(|problem| RequestError::Version { problem })?;
+        let command = self.command.map_err(|command| fail!(InvalidEnvironment, "unknown CNI_COMMAND: {command}"))?;
+        let VersionKey { cni_version } = config.decode().map_err(no_version)?;
         let version = gate(command, released(&cni_version), supported)?;
         let (ids, environment, config, stdin) = (self.attachment, self.environment, config.into(), stdin.into());
         Ok(Request { command, network, ids, version, config, stdin, environment })
     }
+}
+
+fn missing(names: &[&str]) -> Error {
+    let names = names.join(",");
+    fail!(InvalidEnvironment, "required env variables [{names}] missing")
 }
 
 #[derive(Default, Deserialize)]
@@ -192,7 +162,7 @@ fn released(version: &str) -> &str {
     if version.is_empty() { "0.1.0" } else { version }
 }
 
-fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<Version, crate::version::VersionError> {
+fn gate(command: Command, text: &str, supported: &[Version]) -> Result<Version, Error> {
     match command {
         Command::Add | Command::Del => Version::require(text, supported),
         Command::Check => Version::require_since(text, Version::V0_4_0, command.as_str(), supported),
@@ -215,25 +185,14 @@ pub struct Request {
     environment: Environment,
 }
 
-/// A configuration whose keys hold values that the plugin cannot use.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to load netconf")]
-pub struct LoadError(#[source] JsonError);
-
-impl Failure for LoadError {
-    fn code(&self) -> Code {
-        Code::Decoding
-    }
-}
-
 impl Request {
     /// The attachment that ADD, DEL and CHECK work on.
     ///
     /// # Errors
     /// For GC and STATUS, which work on none.
-    pub fn attachment(&self) -> Result<Attachment, RequestError> {
-        let (container, ifname) =
-            self.ids.clone().ok_or(RequestError::Missing { names: vec!["CNI_CONTAINERID", "CNI_IFNAME"] })?;
+    pub fn attachment(&self) -> Result<Attachment, Error> {
+        let ids = self.ids.clone();
+        let (container, ifname) = ids.ok_or_else(|| missing(&["CNI_CONTAINERID", "CNI_IFNAME"]))?;
         Ok(Attachment { network: self.network.clone(), container, ifname })
     }
 
@@ -244,14 +203,14 @@ impl Request {
 
     /// The same call with another configuration, as a plugin makes it that delegates to another one. Which plugin that is, and
     /// so which versions it supports, is not known: every version is accepted.
-    pub fn with_config(&self, config: Vec<u8>) -> Result<Self, crate::error::Error> {
+    pub fn with_config(&self, config: Vec<u8>) -> Result<Self, Error> {
         let call =
             Call { command: Ok(self.command), attachment: self.ids.clone(), environment: self.environment.clone() };
         call.with_config(config, Version::ALL)
     }
 
     /// The same request for a network of another name.
-    pub fn with_network(&self, network: &NetworkName) -> Result<Self, crate::error::Error> {
+    pub fn with_network(&self, network: &NetworkName) -> Result<Self, Error> {
         let mut config = self.config().clone();
         if let Json::Object(entries) = &mut config {
             entries.retain(|(key, _)| !key.eq_ignore_ascii_case("name"));
@@ -295,13 +254,13 @@ impl Request {
     }
 
     /// `CNI_ARGS`, split.
-    pub fn args(&self) -> Result<CniArgs, ArgsError> {
-        CniArgs::parse(self.environment.get("CNI_ARGS").unwrap_or_default())
+    pub fn args(&self) -> Result<CniArgs, Error> {
+        self.args_with(&[])
     }
 
     /// The same, for a plugin that has keys of its own in it.
-    pub fn args_with(&self, own: &[&'static str]) -> Result<CniArgs, ArgsError> {
-        CniArgs::parse_with(self.environment.get("CNI_ARGS").unwrap_or_default(), own)
+    pub fn args_with(&self, own: &[&'static str]) -> Result<CniArgs, Error> {
+        CniArgs::parse(self.args_text(), own)
     }
 
     /// `CNI_ARGS` as given, for a plugin that reads them by rules of its own; empty if absent.
@@ -322,50 +281,20 @@ impl Request {
     /// Decodes the plugin's own keys.
     ///
     /// # Errors
-    /// [`LoadError`], whose details name the key.
-    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, LoadError> {
-        self.config.decode().map_err(LoadError)
+    /// When a key has a value that the plugin cannot use; the details name the key.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
+        let refused = |problem: JsonError| fail!(Decoding, "failed to load netconf", details: "{problem}");
+        self.config.decode().map_err(refused)
     }
 
     /// The result of the plugins before this one (for CHECK and DEL: of the whole list), if it is given.
-    pub fn prev_result(&self) -> Result<Option<CniResult>, ResultError> {
+    pub fn prev_result(&self) -> Result<Option<CniResult>, Error> {
         self.config.get("prevResult").map(|json| CniResult::parse_prev(json, self.version)).transpose()
     }
 
     /// The attachments that GC must keep; `None` if the runtime does not list them.
-    pub fn valid_attachments(&self) -> Result<Option<ValidAttachments>, ValidError> {
+    pub fn valid_attachments(&self) -> Result<Option<ValidAttachments>, Error> {
         ValidAttachments::parse(&self.config)
-    }
-}
-
-/// `CNI_ARGS` that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArgsError {
-    /// A piece between semicolons is not `key=value`.
-    #[error("ARGS: invalid pair {pair:?}")]
-    Pair {
-        /// The piece.
-        pair: String,
-    },
-    /// `IgnoreUnknown` is neither true nor false.
-    #[error("ARGS: error parsing value of pair {:?}: neither true nor false", format!("IgnoreUnknown={value}"))]
-    IgnoreUnknown {
-        /// The value.
-        value: String,
-    },
-    /// Unknown keys, without `IgnoreUnknown`.
-    #[error("ARGS: unknown args [{}]", pairs.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>().join(" "))]
-    Unknown {
-        /// The pairs.
-        pairs: Vec<String>,
-    },
-}
-
-impl Failure for ArgsError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Pair { .. } | Self::IgnoreUnknown { .. } | Self::Unknown { .. } => Code::InvalidEnvironment,
-        }
     }
 }
 
@@ -383,21 +312,12 @@ pub struct CniArgs {
 }
 
 impl CniArgs {
-    /// Splits `K=V;K=V`. Under `IgnoreUnknown` a value may hold further `=` signs; Nomad sends such values.
+    /// Splits `K=V;K=V` for a plugin with these keys of its own. Under `IgnoreUnknown` a value may hold further `=` signs; Nomad sends such
+    /// values.
     ///
     /// # Errors
     /// A piece without `=`, or, unless ignored, with a second one, and unknown keys.
-    pub fn parse(text: &str) -> Result<Self, ArgsError> {
-        Self::parse_with(text, &[])
-    }
-
-    /// The value of one of the plugin's own keys; an empty value counts as none.
-    pub fn own(&self, key: &str) -> Option<&str> {
-        self.own.get(key).map(String::as_str)
-    }
-
-    /// The same, for a plugin that has keys of its own.
-    pub fn parse_with(text: &str, own: &[&'static str]) -> Result<Self, ArgsError> {
+    pub fn parse(text: &str, own: &[&'static str]) -> Result<Self, Error> {
         let pairs: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
         let ignore = pairs.iter().filter_map(|pair| pair.strip_prefix("IgnoreUnknown=")).next_back();
         let ignore = ignore.map_or(Ok(false), parse_bool)?;
@@ -405,7 +325,7 @@ impl CniArgs {
         let mut unknown = Vec::new();
         for pair in pairs {
             let Some((key, value)) = pair.split_once('=').filter(|(_, value)| ignore || !value.contains('=')) else {
-                return Err(ArgsError::Pair { pair: pair.to_owned() });
+                return Err(fail!(InvalidEnvironment, "ARGS: invalid pair {pair:?}"));
             };
             match key {
                 "IgnoreUnknown" => {}
@@ -415,19 +335,31 @@ impl CniArgs {
                 key => match own.iter().find(|own| **own == key) {
                     Some(_) if value.is_empty() => {}
                     Some(own) => drop(args.own.insert(own, value.to_owned())),
-                    None => unknown.push(pair.to_owned()),
+                    None => unknown.push(format!("{pair:?}")),
                 },
             }
         }
-        if unknown.is_empty() || ignore { Ok(args) } else { Err(ArgsError::Unknown { pairs: unknown }) }
+        if unknown.is_empty() || ignore {
+            return Ok(args);
+        }
+        let unknown = unknown.join(" ");
+        Err(fail!(InvalidEnvironment, "ARGS: unknown args [{unknown}]"))
+    }
+
+    /// The value of one of the plugin's own keys; an empty value counts as none.
+    pub fn own(&self, key: &str) -> Option<&str> {
+        self.own.get(key).map(String::as_str)
     }
 }
 
-fn parse_bool(value: &str) -> Result<bool, ArgsError> {
+fn parse_bool(value: &str) -> Result<bool, Error> {
     match value.to_ascii_lowercase().as_str() {
         "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),
-        _ => Err(ArgsError::IgnoreUnknown { value: value.to_owned() }),
+        _ => {
+            let pair = format!("IgnoreUnknown={value}");
+            Err(fail!(InvalidEnvironment, "ARGS: error parsing value of pair {pair:?}: neither true nor false"))
+        }
     }
 }
 

@@ -9,73 +9,17 @@ use std::net::IpAddr;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::cidr::{Cidr, parse_ip};
-use crate::error::{Code, Failure};
+use crate::error::Error;
+use crate::fail;
 use crate::family::Family;
 use crate::json::{Json, JsonError};
 use crate::version::Version;
 
 pub mod render;
 
-/// A result that cannot be read or written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ResultError {
-    /// The object's version does not have the shape of the configuration's version.
-    #[error("could not parse prevResult: result type supports [{}] but unmarshalled CNIVersion is {found:?}", supported.join(" "))]
-    Version {
-        /// The versions that have the configuration's shape.
-        supported: &'static [&'static str],
-        /// The version of the object.
-        found: String,
-    },
-    /// The object's version is unknown.
-    #[error("unsupported CNI result version {found:?}")]
-    Unknown {
-        /// The version of the object.
-        found: String,
-    },
-    /// The object does not have the shape of its version.
-    #[error("could not parse prevResult")]
-    Shape(#[source] JsonError),
-    /// The answer of a delegated plugin does not have the shape of its version.
-    #[error("could not parse the result of a plugin")]
-    Answer(#[source] JsonError),
-    /// Versions up to 0.2.0 cannot express a result without addresses.
-    #[error("cannot convert: no valid IP addresses")]
-    NoAddress {
-        /// The version that was asked for.
-        version: Version,
-    },
-}
-
-impl ResultError {
-    /// The same of the answer of a plugin, which is no `prevResult`.
-    fn of_answer(self) -> Self {
-        match self {
-            Self::Shape(error) => Self::Answer(error),
-            Self::Version { .. } | Self::Unknown { .. } | Self::Answer(_) | Self::NoAddress { .. } => self,
-        }
-    }
-}
-
-impl Failure for ResultError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Version { .. } | Self::Unknown { .. } | Self::Shape(_) | Self::Answer(_) => Code::Decoding,
-            Self::NoAddress { .. } => Code::UnsupportedField,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Shape(error) | Self::Answer(error) => error.to_string(),
-            Self::NoAddress { version } => format!("a result of cniVersion {version} needs an address"),
-            Self::Version { .. } | Self::Unknown { .. } => String::new(),
-        }
-    }
-}
-
 /// What an ADD has made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "struct ResultFrom030")]
 pub struct CniResult {
     /// Every interface made or used, on the host and in the container.
     pub interfaces: Vec<Interface>,
@@ -107,28 +51,35 @@ pub struct Interface {
 }
 
 /// An address of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "struct IpConfigFields")]
 pub struct IpConfig {
     /// Index into the result's interfaces.
     pub interface: Option<i64>,
     /// Address and prefix length.
     pub address: Cidr,
     /// Default gateway for the address.
+    #[serde(default, deserialize_with = "optional_ip")]
     pub gateway: Option<IpAddr>,
 }
 
 /// A route of a result or a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "struct RouteFields")]
 pub struct Route {
     /// Destination, as given: host bits are kept.
     pub dst: Cidr,
     /// Next hop.
+    #[serde(default, deserialize_with = "optional_ip")]
     pub gw: Option<IpAddr>,
     /// MTU along the path, 0 for not set.
+    #[serde(default)]
     pub mtu: i64,
     /// TCP maximum segment size to announce, 0 for not set.
+    #[serde(default)]
     pub advmss: i64,
     /// Metric, 0 for not set.
+    #[serde(default)]
     pub priority: i64,
     /// Routing table.
     pub table: Option<i64>,
@@ -191,39 +142,43 @@ impl CniResult {
     /// Reads the `prevResult` of a configuration of version `config`.
     ///
     /// # Errors
-    /// [`ResultError::Version`] when its own version has another shape, [`ResultError::Shape`] when its
-    /// content does not fit.
-    pub fn parse_prev(json: &Json, config: Version) -> Result<Self, ResultError> {
+    /// When its own version has another shape, and when its content does not fit.
+    pub fn parse_prev(json: &Json, config: Version) -> Result<Self, Error> {
         let shape = Shape::of(config);
-        match version_text(json)? {
+        let refused = |problem: JsonError| fail!(Decoding, "could not parse prevResult", details: "{problem}");
+        match version_text(json).map_err(refused)? {
             Some(found) if !shape.texts().contains(&found) => {
-                Err(ResultError::Version { supported: shape.texts(), found: found.to_owned() })
+                let supported = shape.texts().join(" ");
+                Err(fail!(
+                    Decoding,
+                    "could not parse prevResult: result type supports [{supported}] but unmarshalled CNIVersion is {found:?}"
+                ))
             }
-            Some(_) | None => Self::parse_shape(json, shape),
+            Some(_) | None => Self::parse_shape(json, shape).map_err(refused),
         }
     }
 
     /// Reads the answer of a delegated plugin, which may be of any version; without one it is `assumed`.
     ///
     /// # Errors
-    /// [`ResultError::Unknown`] for an unknown version, [`ResultError::Answer`] when the content does not fit.
-    pub fn parse_any(json: &Json, assumed: Version) -> Result<Self, ResultError> {
-        let parse = || {
-            let version = match version_text(json)? {
-                None | Some("") => assumed,
-                Some(text) => Version::parse(text).ok_or_else(|| ResultError::Unknown { found: text.to_owned() })?,
-            };
-            Self::parse_shape(json, Shape::of(version))
+    /// For an unknown version, and when the content does not fit.
+    pub fn parse_any(json: &Json, assumed: Version) -> Result<Self, Error> {
+        let refused =
+            |problem: JsonError| fail!(Decoding, "could not parse the result of a plugin", details: "{problem}");
+        let version = match version_text(json).map_err(refused)? {
+            None | Some("") => assumed,
+            Some(text) => {
+                Version::parse(text).ok_or_else(|| fail!(Decoding, "unsupported CNI result version {text:?}"))?
+            }
         };
-        parse().map_err(ResultError::of_answer)
+        Self::parse_shape(json, Shape::of(version)).map_err(refused)
     }
 
-    fn parse_shape(json: &Json, shape: Shape) -> Result<Self, ResultError> {
+    fn parse_shape(json: &Json, shape: Shape) -> Result<Self, JsonError> {
         match shape {
             Shape::Ancient => json.decode().map(Result010::into_result),
-            Shape::Legacy | Shape::Modern => json.decode().map(ResultFrom030::into_result),
+            Shape::Legacy | Shape::Modern => json.decode(),
         }
-        .map_err(ResultError::Shape)
     }
 
     /// The addresses of the interface `ifname` inside a sandbox: those whose `interface` names it, and those that name
@@ -238,30 +193,11 @@ impl CniResult {
     }
 }
 
-fn version_text(json: &Json) -> Result<Option<&str>, ResultError> {
+fn version_text(json: &Json) -> Result<Option<&str>, JsonError> {
     match json.get("cniVersion") {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text)),
-        Some(other) => match other.decode::<String>() {
-            Ok(_) => Ok(None),
-            Err(error) => Err(ResultError::Shape(error.below("cniVersion"))),
-        },
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ResultFrom030 {
-    interfaces: Vec<Interface>,
-    ips: Vec<IpConfig>,
-    routes: Vec<Route>,
-    dns: Dns,
-}
-
-impl ResultFrom030 {
-    fn into_result(self) -> CniResult {
-        let Self { interfaces, ips, routes, dns } = self;
-        CniResult { interfaces, ips, routes, dns }
+        Some(other) => other.decode::<String>().map(|_| None).map_err(|error| error.below("cniVersion")),
     }
 }
 
@@ -293,44 +229,6 @@ impl Result010 {
     }
 }
 
-impl<'de> Deserialize<'de> for IpConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct IpConfigFields {
-            #[serde(default)]
-            interface: Option<i64>,
-            address: Cidr,
-            #[serde(default, deserialize_with = "optional_ip")]
-            gateway: Option<IpAddr>,
-        }
-        let IpConfigFields { interface, address, gateway } = IpConfigFields::deserialize(deserializer)?;
-        Ok(Self { interface, address, gateway })
-    }
-}
-
-impl<'de> Deserialize<'de> for Route {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct RouteFields {
-            dst: Cidr,
-            #[serde(default, deserialize_with = "optional_ip")]
-            gw: Option<IpAddr>,
-            #[serde(default)]
-            mtu: i64,
-            #[serde(default)]
-            advmss: i64,
-            #[serde(default)]
-            priority: i64,
-            #[serde(default)]
-            table: Option<i64>,
-            #[serde(default)]
-            scope: Option<i64>,
-        }
-        let RouteFields { dst, gw, mtu, advmss, priority, table, scope } = RouteFields::deserialize(deserializer)?;
-        Ok(Self { dst, gw, mtu, advmss, priority, table, scope })
-    }
-}
-
 impl Route {
     /// A route to `dst` by way of `gw`, with nothing else set.
     pub const fn via(dst: Cidr, gw: IpAddr) -> Self {
@@ -352,7 +250,7 @@ impl Route {
 ///
 /// # Errors
 /// `invalid IP address: …` for any other text that is not an address.
-pub fn optional_ip<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+fn optional_ip<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
     let text = String::deserialize(deserializer)?;
     match text.as_str() {
         "" => Ok(None),

@@ -8,57 +8,13 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::error::{Code, Failure};
+use crate::error::Error;
+use crate::fail;
 use crate::json::{Json, JsonError};
-use crate::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
+use crate::names::{Attachment, ContainerId, IfName, NetworkName};
 
 /// The key of SPEC section "GC", and the one that libcni sends as well, from an early draft.
 const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
-
-/// A list that GC must not act on, because part of it cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ValidError {
-    /// The value is not a list of attachments.
-    #[error("{key} is not a list of attachments; nothing was removed")]
-    Shape {
-        /// The key.
-        key: &'static str,
-        /// The error.
-        #[source]
-        source: JsonError,
-    },
-    /// An entry is not an attachment.
-    #[error("{key}[{index}] is not an attachment; nothing was removed")]
-    Entry {
-        /// The key.
-        key: &'static str,
-        /// The place in the list.
-        index: usize,
-        /// `containerID` or `ifname`.
-        field: &'static str,
-        /// The value.
-        value: String,
-        /// The error.
-        #[source]
-        source: NameError,
-    },
-}
-
-impl Failure for ValidError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Entry { .. } => Code::InvalidConfig,
-            Self::Shape { .. } => Code::Decoding,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Shape { source, .. } => source.to_string(),
-            Self::Entry { field, value, source, .. } => format!("{field} {value:?}: {source}"),
-        }
-    }
-}
 
 /// The attachments of a network that are in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,25 +32,22 @@ impl ValidAttachments {
     /// Reads the list from a configuration; `None` when the runtime sends none.
     ///
     /// # Errors
-    /// [`ValidError`] unless all of it is understood.
-    pub fn parse(config: &Json) -> Result<Option<Self>, ValidError> {
+    /// Unless all of it is understood.
+    pub fn parse(config: &Json) -> Result<Option<Self>, Error> {
         let Some((key, list)) = KEYS.into_iter().find_map(|key| Some((key, config.get(key)?))) else {
             return Ok(KEYS.into_iter().any(|key| config.has_key(key)).then(Self::default));
         };
-        let entries: Vec<AttachmentEntry> = list.decode().map_err(|source| ValidError::Shape { key, source })?;
-        let parse = |(index, entry): (usize, AttachmentEntry)| {
-            let failed = |field, value: &str| {
-                let value = value.to_owned();
-                move |source| ValidError::Entry { key, index, field, value, source }
-            };
-            let AttachmentEntry { container_id, ifname } = entry;
-            Ok((
-                ContainerId::parse(&container_id).map_err(failed("containerID", &container_id))?,
-                IfName::parse(&ifname).map_err(failed("ifname", &ifname))?,
-            ))
-        };
-        let attachments: Result<_, _> = entries.into_iter().enumerate().map(parse).collect();
-        attachments.map(Self).map(Some)
+        let no_list = |problem: JsonError| fail!(Decoding, "{key} is not a list of attachments; nothing was removed", details: "{problem}");
+        let entries: Vec<AttachmentEntry> = list.decode().map_err(no_list)?;
+        let mut attachments = BTreeSet::new();
+        for (index, AttachmentEntry { container_id, ifname }) in entries.into_iter().enumerate() {
+            let refused = |details: String| fail!(InvalidConfig, "{key}[{index}] is not an attachment; nothing was removed", details: "{details}");
+            let container = ContainerId::parse(&container_id);
+            let container = container.map_err(|error| refused(format!("containerID {container_id:?}: {error}")))?;
+            let name = IfName::parse(&ifname).map_err(|error| refused(format!("ifname {ifname:?}: {error}")))?;
+            attachments.insert((container, name));
+        }
+        Ok(Some(Self(attachments)))
     }
 
     /// Whether the list contains an attachment of the container with this interface, or with any interface if `None`.
@@ -110,7 +63,7 @@ impl ValidAttachments {
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
-    pub fn extend_list<'a>(config: &Json, more: impl IntoIterator<Item = &'a Attachment>) -> Result<Json, ValidError> {
+    pub fn extend_list<'a>(config: &Json, more: impl IntoIterator<Item = &'a Attachment>) -> Result<Json, Error> {
         let Self(mut all) = Self::parse(config)?.unwrap_or_default();
         all.extend(more.into_iter().map(|at| (at.container.clone(), at.ifname.clone())));
         let text = |text: &str| Json::String(text.to_owned());

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::error::{Code, Failure};
+use crate::error::Error;
+use crate::fail;
 
 /// A released version of the SPEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,69 +22,6 @@ pub enum Version {
     V1_0_0,
     /// 1.1.0
     V1_1_0,
-}
-
-/// Errors of the configuration's version.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VersionError {
-    /// The version is not one of those the plugin supports.
-    #[error("incompatible CNI versions")]
-    Incompatible {
-        /// The version of the configuration.
-        config: String,
-        /// The versions of the plugin.
-        supported: &'static [Version],
-    },
-    /// The command came into the SPEC later.
-    #[error("config version does not allow {command}")]
-    ConfigTooOld {
-        /// The command.
-        command: &'static str,
-    },
-    /// The version is later than every supported one.
-    #[error("plugin version does not allow {command}")]
-    PluginTooOld {
-        /// The command.
-        command: &'static str,
-    },
-    /// A part of the version is not a number.
-    #[error("failed to convert {part} version part {text:?}: not a number")]
-    NotANumber {
-        /// `major`, `minor` or `micro`.
-        part: &'static str,
-        /// The part as given.
-        text: String,
-    },
-    /// More than three parts.
-    #[error("invalid version {text:?}: too many parts")]
-    TooManyParts {
-        /// The version as given.
-        text: String,
-    },
-}
-
-impl Failure for VersionError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Incompatible { .. } | Self::ConfigTooOld { .. } | Self::PluginTooOld { .. } => {
-                Code::IncompatibleVersion
-            }
-            Self::NotANumber { .. } | Self::TooManyParts { .. } => Code::Decoding,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Incompatible { config, supported } => {
-                let list: Vec<String> = supported.iter().map(|version| format!("\"{version}\"")).collect();
-                format!("config is {config:?}, plugin supports [{}]", list.join(" "))
-            }
-            Self::ConfigTooOld { .. }
-            | Self::PluginTooOld { .. }
-            | Self::NotANumber { .. }
-            | Self::TooManyParts { .. } => String::new(),
-        }
-    }
 }
 
 impl Version {
@@ -121,46 +59,32 @@ impl Version {
         Self::ALL.iter().copied().find(|version| version.as_str() == text)
     }
 
-    /// Decides whether a configuration of version `text` may be used at all.
-    ///
-    /// # Errors
-    /// [`VersionError::Incompatible`] unless `text` is exactly one of `supported`.
-    pub fn require(text: &str, supported: &'static [Self]) -> Result<Self, VersionError> {
-        Self::parse(text)
-            .filter(|version| supported.contains(version))
-            .ok_or_else(|| VersionError::Incompatible { config: text.to_owned(), supported })
+    /// Decides whether a configuration of version `text` may be used at all: it must be exactly one of `supported`.
+    pub fn require(text: &str, supported: &[Self]) -> Result<Self, Error> {
+        Self::parse(text).filter(|version| supported.contains(version)).ok_or_else(|| {
+            let list: Vec<String> = supported.iter().map(|version| format!("\"{version}\"")).collect();
+            let list = list.join(" ");
+            fail!(IncompatibleVersion, "incompatible CNI versions", details: "config is {text:?}, plugin supports [{list}]")
+        })
     }
 
     /// Decides whether a configuration of version `text` allows a command that the SPEC has since `since`.
     ///
     /// # Errors
     /// Those of the reference, in its order: the number, too old, too new, then as [`Version::require`].
-    pub fn require_since(
-        text: &str,
-        since: Self,
-        command: &'static str,
-        supported: &'static [Self],
-    ) -> Result<Self, VersionError> {
+    pub fn require_since(text: &str, since: Self, command: &str, supported: &[Self]) -> Result<Self, Error> {
         let number = numeric(text)?;
         if number < since.number() {
-            return Err(VersionError::ConfigTooOld { command });
+            return Err(fail!(IncompatibleVersion, "config version does not allow {command}"));
         }
         if supported.iter().all(|version| version.number() < number) {
-            return Err(VersionError::PluginTooOld { command });
+            return Err(fail!(IncompatibleVersion, "plugin version does not allow {command}"));
         }
         Self::require(text, supported)
     }
 
-    const fn number(self) -> [i64; 3] {
-        match self {
-            Self::V0_1_0 => [0, 1, 0],
-            Self::V0_2_0 => [0, 2, 0],
-            Self::V0_3_0 => [0, 3, 0],
-            Self::V0_3_1 => [0, 3, 1],
-            Self::V0_4_0 => [0, 4, 0],
-            Self::V1_0_0 => [1, 0, 0],
-            Self::V1_1_0 => [1, 1, 0],
-        }
+    fn number(self) -> [i64; 3] {
+        numeric(self.as_str()).unwrap_or_default()
     }
 }
 
@@ -171,14 +95,15 @@ impl fmt::Display for Version {
 }
 
 /// Reads up to three numbers between dots; missing ones are zero.
-fn numeric(text: &str) -> Result<[i64; 3], VersionError> {
+fn numeric(text: &str) -> Result<[i64; 3], Error> {
     let mut number = [0; 3];
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() > number.len() {
-        return Err(VersionError::TooManyParts { text: text.to_owned() });
+        return Err(fail!(Decoding, "invalid version {text:?}: too many parts"));
     }
     for ((value, text), part) in number.iter_mut().zip(parts).zip(["major", "minor", "micro"]) {
-        *value = text.parse().map_err(|_| VersionError::NotANumber { part, text: text.to_owned() })?;
+        let refused = |_| fail!(Decoding, "failed to convert {part} version part {text:?}: not a number");
+        *value = text.parse().map_err(refused)?;
     }
     Ok(number)
 }
@@ -187,8 +112,8 @@ fn numeric(text: &str) -> Result<[i64; 3], VersionError> {
 mod tests {
     use super::*;
 
-    fn check(text: &str) -> Result<Version, VersionError> {
-        Version::require_since(text, Version::V0_4_0, "CHECK", Version::ALL)
+    fn check(text: &str) -> Result<Version, String> {
+        Version::require_since(text, Version::V0_4_0, "CHECK", Version::ALL).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -220,7 +145,7 @@ mod tests {
             ("1.x", r#"failed to convert minor version part "x": not a number"#),
             ("1.1.0.0", r#"invalid version "1.1.0.0": too many parts"#),
         ] {
-            assert_eq!(check(text).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");
+            assert_eq!(check(text), Err(want.to_owned()), "{text}");
         }
         assert_eq!(check("1.0.0"), Ok(Version::V1_0_0));
     }

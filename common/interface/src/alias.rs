@@ -11,7 +11,7 @@
 //! let at = Attachment { network: network.clone(), container, ifname };
 //! assert_eq!(alias::of(&at), "cni:net1:c1:eth0");
 //! assert_eq!(alias::owner("cni:net1:c1:eth0", &network), Some(at));
-//! # Ok::<(), cni_core::names::NameError>(())
+//! # Ok::<(), cni_core::error::Error>(())
 //! ```
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};

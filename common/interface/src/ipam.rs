@@ -64,7 +64,7 @@ pub fn parse_result(plugin: &str, output: &[u8], request: &Request) -> Result<Cn
     let json = Json::parse(output)
         .map_err(|error| fail!(Decoding, "failed to unmarshal raw result of {plugin}", details: "{error}"))?;
     CniResult::parse_any(&json, request.version).map_err(|error| {
-        let details = Error::from(error).in_full();
+        let details = error.in_full();
         fail!(Decoding, "{plugin} returned an invalid result", details: "{details}")
     })
 }

@@ -20,7 +20,7 @@ pub fn is_pattern(name: &IfName) -> bool {
 ///
 /// assert!(refuse_pattern("create dummy", &IfName::parse("eth0")?).is_ok());
 /// assert!(refuse_pattern("create dummy", &IfName::parse("eth%d")?).is_err());
-/// # Ok::<(), cni_core::names::NameError>(())
+/// # Ok::<(), cni_core::error::Error>(())
 /// ```
 ///
 /// # Errors

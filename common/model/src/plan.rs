@@ -44,7 +44,7 @@ pub use tap::{TapHeaders, TapOptions, TapQueues};
 /// owned  container: link add eth0 type dummy mtu 1400
 /// within container: link set eth0 up
 /// ");
-/// # Ok::<(), cni_core::names::NameError>(())
+/// # Ok::<(), cni_core::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {

@@ -8,11 +8,11 @@ const OWN: [&str; 2] = ["CONSUL_IPTABLES_CONFIG", "NAME"];
 
 pub fn run(input: &[u8]) -> Option<()> {
     let text = Documents::new(input).text();
-    let args = CniArgs::parse_with(&text, &OWN).ok()?;
-    assert_eq!(CniArgs::parse_with(&written(&args), &OWN).as_ref(), Ok(&args), "written again");
+    let args = CniArgs::parse(&text, &OWN).ok()?;
+    assert_eq!(CniArgs::parse(&written(&args), &OWN).as_ref(), Ok(&args), "written again");
     let more = format!("IgnoreUnknown=1;Other=a=b;{}", written(&args));
-    assert_eq!(CniArgs::parse_with(&more, &OWN).as_ref(), Ok(&args), "beside others");
-    let CniArgs { ip, gateway, mac, .. } = CniArgs::parse(&format!("IgnoreUnknown=1;{text}")).unwrap_or_default();
+    assert_eq!(CniArgs::parse(&more, &OWN).as_ref(), Ok(&args), "beside others");
+    let CniArgs { ip, gateway, mac, .. } = CniArgs::parse(&format!("IgnoreUnknown=1;{text}"), &[]).unwrap_or_default();
     if !text.contains("IgnoreUnknown=") {
         assert_eq!((ip, gateway, mac), (args.ip, args.gateway, args.mac), "without keys of its own");
     }

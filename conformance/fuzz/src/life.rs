@@ -81,7 +81,7 @@ impl FuzzContainer {
         let mut config = self.config.clone();
         if let Ok(result) = &added
             && let Some(add) = self.request("ADD", &self.config)
-            && let Ok(text) = known(result.render(add.version).map_err(Error::from))
+            && let Ok(text) = known(result.render(add.version))
         {
             let printed = Json::parse(text.as_bytes()).expect("JSON");
             let read = CniResult::parse_prev(&printed, add.version).expect("its own result");

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::is_global;
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};

@@ -129,7 +129,7 @@ fn merge_spellings(config: &Json, key: &str) -> JsonObject {
 /// The directory of the composed configurations for DEL. An invalid key means the default.
 pub fn data_dir_for_del(request: &Request) -> String {
     let DataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
-        log::warn!("dataDir is invalid, so {DATA_DIR} is used: {}", Error::from(error).in_full());
+        log::warn!("dataDir is invalid, so {DATA_DIR} is used: {}", error.in_full());
         DataDirKey::default()
     });
     let given = data_dir.unwrap_or_else(|| DATA_DIR.to_owned());

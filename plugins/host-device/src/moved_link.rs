@@ -145,7 +145,7 @@ impl MovedLink {
 pub fn master_of(link: &Link, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(index) = link.master else { return Ok(None) };
     let master = host.link_by_index(Ns::Host, index)?.filter(takes_ports);
-    Ok(master.map(|master| IfName::parse(&master.name)).transpose()?)
+    master.map(|master| IfName::parse(&master.name)).transpose()
 }
 
 /// Whether links become ports of a link by `IFLA_MASTER`. Those of Open vSwitch do not: the kernel takes them out when they are moved.

@@ -17,7 +17,7 @@ use crate::{contested, flows, input, iptables, nftables};
 /// Removes the attachment. Every part is tried; if one fails, the ports stay recorded.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    let prev_result = logged("prevResult", request.prev_result().map_err(Error::from)).flatten();
+    let prev_result = logged("prevResult", request.prev_result()).flatten();
     let targets = prev_result.map(|result| input::targets(&result, &at.ifname)).unwrap_or_default();
     let config = logged("its configuration", input::config(request, &targets, host));
     let mut removal = Removal::new(host);

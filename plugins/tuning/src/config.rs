@@ -113,7 +113,7 @@ pub fn backup_for_del(request: &Request, at: &Attachment, recorded: Option<&str>
         return Ok(file);
     }
     let TuningDataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
-        log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
+        log::warn!("dataDir is taken for {DATA_DIR}: {}", error.in_full());
         TuningDataDirKey::default()
     });
     backup(&data_dir).or_else(|error| {

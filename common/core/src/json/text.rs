@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use super::Json;
 use crate::result::render::escaped;
 
@@ -17,6 +19,20 @@ impl Json {
                 Self::Object(sorted.into_iter().collect())
             }
             Self::Null | Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::String(_) => self,
+        }
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Integer(value) => serializer.serialize_i128(*value),
+            Self::Float(value) => serializer.serialize_f64(*value),
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Object(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
         }
     }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::error::Error;
 
 fn environment(pairs: &[(&str, &str)]) -> Environment {
     Environment::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())))
@@ -61,7 +60,8 @@ fn the_version_is_judged_after_the_command() {
 
 #[test]
 fn args_are_split_as_the_reference_splits_them() {
-    let args = CniArgs::parse("IgnoreUnknown=true;IP=10.0.0.1/8;X=y;MAC=aa:bb:cc:dd:ee:ff;IP=10.0.0.2").expect("valid");
+    let text = "IgnoreUnknown=true;IP=10.0.0.1/8;X=y;MAC=aa:bb:cc:dd:ee:ff;IP=10.0.0.2";
+    let args = CniArgs::parse(text, &[]).expect("valid");
     assert_eq!(args.ip.as_deref(), Some("10.0.0.2"));
     assert_eq!(args.mac.as_deref(), Some("aa:bb:cc:dd:ee:ff"));
     for (text, want) in [
@@ -71,16 +71,16 @@ fn args_are_split_as_the_reference_splits_them() {
         ("IgnoreUnknown=yes", r#"ARGS: error parsing value of pair "IgnoreUnknown=yes": neither true nor false"#),
         ("K8S_POD_NAME=x;FOO=bar;IgnoreUnknown=0", r#"ARGS: unknown args ["K8S_POD_NAME=x" "FOO=bar"]"#),
     ] {
-        assert_eq!(CniArgs::parse(text).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");
+        assert_eq!(CniArgs::parse(text, &[]).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");
     }
 }
 
 #[test]
 fn a_plugin_has_args_of_its_own() {
-    assert_eq!(CniArgs::parse("NOMAD_JOB_ID=a=b;IgnoreUnknown=1"), Ok(CniArgs::default()));
-    let args = CniArgs::parse_with("OWN=1;IP=10.0.0.2;NONE=", &["OWN", "NONE", "OTHER"]).expect("valid");
+    assert_eq!(CniArgs::parse("NOMAD_JOB_ID=a=b;IgnoreUnknown=1", &[]), Ok(CniArgs::default()));
+    let args = CniArgs::parse("OWN=1;IP=10.0.0.2;NONE=", &["OWN", "NONE", "OTHER"]).expect("valid");
     assert_eq!((args.own("OWN"), args.own("NONE"), args.own("OTHER"), args.own("IP")), (Some("1"), None, None, None));
-    let text = CniArgs::parse_with("own=1", &["OWN"]).map_err(|error| error.to_string());
+    let text = CniArgs::parse("own=1", &["OWN"]).map_err(|error| error.to_string());
     assert_eq!(text, Err(r#"ARGS: unknown args ["own=1"]"#.to_owned()));
 }
 

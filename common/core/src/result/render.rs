@@ -1,65 +1,62 @@
 //! Prints results with the structure, key order and escapes of the reference, for every version.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::PrettyFormatter;
 
-use super::{CniResult, Dns, Interface, IpConfig, ResultError, Route, Shape};
+use super::{CniResult, Dns, Interface, IpConfig, Route, Shape};
+use crate::error::Error;
+use crate::fail;
 use crate::family::Family;
+use crate::json::Json;
 use crate::version::Version;
 
 impl CniResult {
     /// Prints the result in the shape of `version`: indented by four blanks, no newline at the end.
     ///
     /// # Errors
-    /// [`ResultError::NoAddress`] for a result without addresses in a version up to 0.2.0, which cannot express that.
-    pub fn render(&self, version: Version) -> Result<String, ResultError> {
-        Ok(match Shape::of(version) {
-            Shape::Ancient => to_text(&self.ancient(version)?),
-            Shape::Legacy => to_text(&self.legacy(version)),
-            Shape::Modern => to_text(&self.modern(version)),
-        })
-    }
-
-    fn ancient(&self, version: Version) -> Result<RenderedResult010<'_>, ResultError> {
-        let [ip4, ip6] = Family::ALL.map(|family| self.ancient_ip(family));
-        if ip4.is_none() && ip6.is_none() {
-            return Err(ResultError::NoAddress { version });
-        }
-        Ok(RenderedResult010 { version, ip4, ip6, dns: LegacyDns(&self.dns) })
+    /// For a result without addresses in a version up to 0.2.0, which cannot express that.
+    pub fn render(&self, version: Version) -> Result<String, Error> {
+        let Self { interfaces, ips, routes, dns } = self;
+        let cni_version = ("cniVersion", text(version.as_str()));
+        let document = match Shape::of(version) {
+            Shape::Ancient => {
+                let [ip4, ip6] = Family::ALL.map(|family| self.ancient_ip(family));
+                if ip4 == Json::Null && ip6 == Json::Null {
+                    let details = format!("a result of cniVersion {version} needs an address");
+                    return Err(fail!(UnsupportedField, "cannot convert: no valid IP addresses", details: "{details}"));
+                }
+                object([cni_version, ("ip4", ip4), ("ip6", ip6), ("dns", dns_object(dns))])
+            }
+            Shape::Legacy => object([
+                cni_version,
+                ("interfaces", list(interfaces, legacy_interface)),
+                ("ips", list(ips, legacy_ip)),
+                ("routes", list(routes, route)),
+                ("dns", dns_object(dns)),
+            ]),
+            Shape::Modern => {
+                let dns = Some(dns_object(dns)).filter(|dns| *dns != object([])).unwrap_or(Json::Null);
+                object([
+                    cni_version,
+                    ("interfaces", list(interfaces, modern_interface)),
+                    ("ips", list(ips, modern_ip)),
+                    ("routes", list(routes, route)),
+                    ("dns", dns),
+                ])
+                .sorted()
+            }
+        };
+        Ok(to_text(&document))
     }
 
     /// These versions hold one address of each family, and of a route only its destination and gateway.
-    fn ancient_ip(&self, family: Family) -> Option<RenderedIp010> {
-        let ip = self.ips.iter().find(|ip| ip.address.family() == family)?;
+    fn ancient_ip(&self, family: Family) -> Json {
+        let Some(ip) = self.ips.iter().find(|ip| ip.address.family() == family) else { return Json::Null };
         let routes = self.routes.iter().filter(|route| route.family() == family);
-        Some(RenderedIp010 {
-            ip: ip.address.to_string(),
-            gateway: ip.gateway.map(|gateway| gateway.to_string()),
-            routes: routes
-                .map(|route| RenderedRoute010 { dst: route.dst.to_string(), gw: route.gw.map(|gw| gw.to_string()) })
-                .collect(),
-        })
-    }
-
-    fn legacy(&self, version: Version) -> RenderedResult030<'_> {
-        RenderedResult030 {
-            version,
-            interfaces: self.interfaces.iter().map(LegacyInterface).collect(),
-            ips: self.ips.iter().map(LegacyIp).collect(),
-            routes: self.routes.iter().map(LegacyRoute).collect(),
-            dns: LegacyDns(&self.dns),
-        }
-    }
-
-    fn modern(&self, version: Version) -> RenderedResult100<'_> {
-        RenderedResult100 {
-            version,
-            dns: Some(ModernDns(&self.dns)).filter(|dns| !dns.is_empty()),
-            interfaces: self.interfaces.iter().map(ModernInterface).collect(),
-            ips: self.ips.iter().map(ModernIp).collect(),
-            routes: self.routes.iter().map(ModernRoute).collect(),
-        }
+        let route = |route: &Route| object([("dst", text(&route.dst)), ("gw", optional_ip(route.gw))]);
+        object([("ip", text(&ip.address)), ("gateway", optional_ip(ip.gateway)), ("routes", list(routes, route))])
     }
 }
 
@@ -85,195 +82,88 @@ pub(crate) fn escaped(json: &str) -> String {
     escaped
 }
 
-#[derive(Serialize)]
-struct RenderedResult010<'a> {
-    #[serde(rename = "cniVersion", serialize_with = "version_text")]
-    version: Version,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ip4: Option<RenderedIp010>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ip6: Option<RenderedIp010>,
-    dns: LegacyDns<'a>,
+fn legacy_interface(interface: &Interface) -> Json {
+    let Interface { name, mac, sandbox, .. } = interface;
+    object([("name", text(name)), ("mac", given(mac)), ("sandbox", given(sandbox))])
 }
 
-#[derive(Serialize)]
-struct RenderedIp010 {
-    ip: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gateway: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    routes: Vec<RenderedRoute010>,
+fn modern_interface(interface: &Interface) -> Json {
+    let Interface { name, mac, mtu, sandbox, socket_path, pci_id } = interface;
+    object([
+        ("name", text(name)),
+        ("mac", given(mac)),
+        ("mtu", nonzero(*mtu)),
+        ("sandbox", given(sandbox)),
+        ("socketPath", given(socket_path)),
+        ("pciID", given(pci_id)),
+    ])
 }
 
-#[derive(Serialize)]
-struct RenderedRoute010 {
-    dst: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gw: Option<String>,
+fn legacy_ip(ip: &IpConfig) -> Json {
+    let IpConfig { interface, address, gateway } = ip;
+    object([
+        ("version", text(address.family().digit())),
+        ("interface", optional(*interface)),
+        ("address", text(address)),
+        ("gateway", optional_ip(*gateway)),
+    ])
 }
 
-#[derive(Serialize)]
-struct RenderedResult030<'a> {
-    #[serde(rename = "cniVersion", serialize_with = "version_text")]
-    version: Version,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    interfaces: Vec<LegacyInterface<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ips: Vec<LegacyIp<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    routes: Vec<LegacyRoute<'a>>,
-    dns: LegacyDns<'a>,
+fn modern_ip(ip: &IpConfig) -> Json {
+    let IpConfig { interface, address, gateway } = ip;
+    object([("address", text(address)), ("gateway", optional_ip(*gateway)), ("interface", optional(*interface))])
 }
 
-/// Keys are in alphabetical order at every level.
-#[derive(Serialize)]
-struct RenderedResult100<'a> {
-    #[serde(rename = "cniVersion", serialize_with = "version_text")]
-    version: Version,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns: Option<ModernDns<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    interfaces: Vec<ModernInterface<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ips: Vec<ModernIp<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    routes: Vec<ModernRoute<'a>>,
+fn route(route: &Route) -> Json {
+    let Route { dst, gw, mtu, advmss, priority, table, scope } = route;
+    object([
+        ("dst", text(dst)),
+        ("gw", optional_ip(*gw)),
+        ("mtu", nonzero(*mtu)),
+        ("advmss", nonzero(*advmss)),
+        ("priority", nonzero(*priority)),
+        ("table", optional(*table)),
+        ("scope", optional(*scope)),
+    ])
 }
 
-fn version_text<S: Serializer>(version: &Version, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(version.as_str())
+fn dns_object(dns: &Dns) -> Json {
+    let Dns { nameservers, domain, search, options } = dns;
+    object([
+        ("nameservers", list(nameservers.iter().flatten(), text)),
+        ("domain", given(domain)),
+        ("search", list(search.iter().flatten(), text)),
+        ("options", list(options.iter().flatten(), text)),
+    ])
 }
 
-/// An object without its empty members.
-struct NonEmptyMembers<M>(M);
-
-impl<M: SerializeMap> NonEmptyMembers<M> {
-    fn text(&mut self, key: &'static str, value: &str) -> Result<(), M::Error> {
-        if value.is_empty() { Ok(()) } else { self.0.serialize_entry(key, value) }
-    }
-
-    fn number(&mut self, key: &'static str, value: i64) -> Result<(), M::Error> {
-        if value == 0 { Ok(()) } else { self.0.serialize_entry(key, &value) }
-    }
-
-    fn some(&mut self, key: &'static str, value: Option<impl ToString>) -> Result<(), M::Error> {
-        value.map_or(Ok(()), |value| self.0.serialize_entry(key, &value.to_string()))
-    }
-
-    fn index(&mut self, key: &'static str, value: Option<i64>) -> Result<(), M::Error> {
-        value.map_or(Ok(()), |value| self.0.serialize_entry(key, &value))
-    }
-
-    fn list(&mut self, key: &'static str, value: Option<&Vec<String>>) -> Result<(), M::Error> {
-        value.filter(|list| !list.is_empty()).map_or(Ok(()), |list| self.0.serialize_entry(key, list))
-    }
+/// An object of those members that are not `null`.
+fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+    let members = members.into_iter().filter(|(_, value)| *value != Json::Null);
+    Json::Object(members.map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-macro_rules! object {
-    ($name:ident($inner:ty) |$value:ident, $members:ident| $body:block) => {
-        struct $name<'a>(&'a $inner);
-
-        impl Serialize for $name<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let $value = self.0;
-                let mut $members = NonEmptyMembers(serializer.serialize_map(None)?);
-                $body
-                $members.0.end()
-            }
-        }
-    };
+fn list<'a, T: 'a>(items: impl IntoIterator<Item = &'a T>, render: impl Fn(&'a T) -> Json) -> Json {
+    let items: Vec<Json> = items.into_iter().map(render).collect();
+    if items.is_empty() { Json::Null } else { Json::Array(items) }
 }
 
-object!(
-    LegacyInterface(Interface) | interface,
-    members | {
-        members.0.serialize_entry("name", &interface.name)?;
-        members.text("mac", &interface.mac)?;
-        members.text("sandbox", &interface.sandbox)?;
-    }
-);
+fn text(value: &(impl ToString + ?Sized)) -> Json {
+    Json::String(value.to_string())
+}
 
-object!(
-    ModernInterface(Interface) | interface,
-    members | {
-        members.text("mac", &interface.mac)?;
-        members.number("mtu", interface.mtu)?;
-        members.0.serialize_entry("name", &interface.name)?;
-        members.text("pciID", &interface.pci_id)?;
-        members.text("sandbox", &interface.sandbox)?;
-        members.text("socketPath", &interface.socket_path)?;
-    }
-);
+fn given(value: &str) -> Json {
+    if value.is_empty() { Json::Null } else { text(value) }
+}
 
-object!(
-    LegacyIp(IpConfig) | ip,
-    members | {
-        members.0.serialize_entry("version", ip.address.family().digit())?;
-        members.index("interface", ip.interface)?;
-        members.0.serialize_entry("address", &ip.address)?;
-        members.some("gateway", ip.gateway)?;
-    }
-);
+fn nonzero(value: i64) -> Json {
+    optional(Some(value).filter(|value| *value != 0))
+}
 
-object!(
-    ModernIp(IpConfig) | ip,
-    members | {
-        members.0.serialize_entry("address", &ip.address)?;
-        members.some("gateway", ip.gateway)?;
-        members.index("interface", ip.interface)?;
-    }
-);
+fn optional(value: Option<i64>) -> Json {
+    value.map_or(Json::Null, |value| Json::Integer(value.into()))
+}
 
-object!(
-    LegacyRoute(Route) | route,
-    members | {
-        members.0.serialize_entry("dst", &route.dst)?;
-        members.some("gw", route.gw)?;
-        members.number("mtu", route.mtu)?;
-        members.number("advmss", route.advmss)?;
-        members.number("priority", route.priority)?;
-        members.index("table", route.table)?;
-        members.index("scope", route.scope)?;
-    }
-);
-
-object!(
-    ModernRoute(Route) | route,
-    members | {
-        members.number("advmss", route.advmss)?;
-        members.0.serialize_entry("dst", &route.dst)?;
-        members.some("gw", route.gw)?;
-        members.number("mtu", route.mtu)?;
-        members.number("priority", route.priority)?;
-        members.index("scope", route.scope)?;
-        members.index("table", route.table)?;
-    }
-);
-
-object!(
-    LegacyDns(Dns) | dns,
-    members | {
-        members.list("nameservers", dns.nameservers.as_ref())?;
-        members.text("domain", &dns.domain)?;
-        members.list("search", dns.search.as_ref())?;
-        members.list("options", dns.options.as_ref())?;
-    }
-);
-
-object!(
-    ModernDns(Dns) | dns,
-    members | {
-        members.text("domain", &dns.domain)?;
-        members.list("nameservers", dns.nameservers.as_ref())?;
-        members.list("options", dns.options.as_ref())?;
-        members.list("search", dns.search.as_ref())?;
-    }
-);
-
-impl ModernDns<'_> {
-    fn is_empty(&self) -> bool {
-        let Dns { nameservers, domain, search, options } = self.0;
-        let lists = [nameservers, search, options];
-        domain.is_empty() && lists.iter().all(|list| list.as_ref().is_none_or(Vec::is_empty))
-    }
+fn optional_ip(value: Option<IpAddr>) -> Json {
+    value.map_or(Json::Null, |value| text(&value))
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::error::Failure;
 
 const MODERN: &str = r#"{"cniVersion":"1.1.0",
 "dns":{"domain":"example","nameservers":["10.1.2.1"]},
@@ -57,7 +56,8 @@ fn an_empty_result_says_so_in_each_shape() {
     let nested = CniResult { routes: modern().routes[..1].to_vec(), ..CniResult::default() };
     let want = "{\n    \"cniVersion\": \"1.0.0\",\n    \"routes\": [\n        {\n            \"dst\": \"0.0.0.0/0\"\n        }\n    ]\n}";
     assert_eq!(nested.render(Version::V1_0_0), Ok(want.to_owned()));
-    assert_eq!(empty.render(Version::V0_1_0), Err(ResultError::NoAddress { version: Version::V0_1_0 }));
+    let refused = empty.render(Version::V0_1_0).expect_err("no address").in_full();
+    assert_eq!(refused, "cannot convert: no valid IP addresses: a result of cniVersion 0.1.0 needs an address");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cni_core::error::{Error, Failure as _};
+use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::mac::Mac;
-use cni_core::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -183,7 +183,7 @@ impl FileKeys {
 
     fn attachment(&self) -> Result<Attachment, Error> {
         let refused =
-            |error: NameError| Error::stated(error.code(), "not as libcni writes it".to_owned(), error.to_string());
+            |error: Error| Error::stated(error.code(), "not as libcni writes it".to_owned(), error.to_string());
         Ok(Attachment {
             network: NetworkName::parse(&self.network_name).map_err(refused)?,
             container: ContainerId::parse(&self.container_id).map_err(refused)?,

@@ -13,8 +13,7 @@ use std::time::{Duration, SystemTime};
 use nix::unistd::geteuid;
 
 use crate::draft::{self, Draft, random};
-use crate::error::FileError;
-use crate::file::{open_or_create, read_if_present};
+use crate::file::{FileError, open_or_create, read_if_present};
 
 /// The largest file that is read: the numbers of some hundred thousand rules.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -22,14 +21,14 @@ const MOST: u64 = 64 * 1024 * 1024;
 /// The directory of records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
-const DIRECTORY_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+pub(crate) const DIRECTORY_MODE: u32 = 0o700;
+pub(crate) const FILE_MODE: u32 = 0o600;
 
 /// Others than the owner can write.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// The mode of the directories above, which others use too.
-const OUTER_MODE: u32 = 0o755;
+pub(crate) const OUTER_MODE: u32 = 0o755;
 
 /// How often work is repeated if another process removes its directory meanwhile.
 const REPEATS: u64 = 100;
@@ -148,18 +147,7 @@ impl PrivateDirectory {
 
     /// The names of what is in the directory, in order; those that are no text are left out.
     pub fn names(&self) -> Result<Vec<String>, FileError> {
-        if !self.verify()? {
-            return Ok(Vec::new());
-        }
-        let entries = match fs::read_dir(&self.path) {
-            Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => Err(error),
-        };
-        let entries = entries.map_err(FileError::of("list", &self.path))?;
-        let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        Ok(names)
+        if self.verify()? { private_names(&self.path) } else { Ok(Vec::new()) }
     }
 
     /// When a file was last written, as time since 1970; `None` if it is missing.
@@ -200,6 +188,20 @@ impl PrivateDirectory {
         private.reverse();
         private
     }
+}
+
+/// The names of the entries of a directory, in order; empty if the directory is missing. Names that are not UTF-8 are
+/// left out.
+pub fn private_names(directory: &Path) -> Result<Vec<String>, FileError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let entries = entries.map_err(FileError::of("list", directory))?;
+    let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Does work in a directory, and makes the directory where the work finds none. Others may remove it as long as it is empty. If that

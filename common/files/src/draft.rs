@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use crate::error::FileError;
-use crate::file::{self, open_to_read, remove};
+use crate::file::{self, FileError, open_to_read, remove};
 
 /// The beginning of a draft's random name.
 const PREFIX: &str = "draft-";

@@ -1,15 +1,47 @@
-//! Reading, overwriting and removing one file.
+//! Reading, overwriting, removing and finding one file.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
+use std::iter::successors;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use cni_core::error::{Code, Failure};
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::libc::EISDIR;
 use nix::sys::stat::Mode;
+use nix::unistd::{AccessFlags, access};
 
-use crate::error::FileError;
+/// An operation on a file that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {verb} {}", path.display())]
+pub struct FileError {
+    pub verb: &'static str,
+    pub path: PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// Returns a function that adds the operation and the file to the system's error.
+    pub fn of(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { verb, path: path.to_owned(), source }
+    }
+
+    /// Whether the file exists, but cannot be trusted: it is not a regular file, belongs to another user, or is below what is no
+    /// directory.
+    pub fn is_untrusted(&self) -> bool {
+        matches!(self.source.kind(), ErrorKind::Other | ErrorKind::NotADirectory)
+    }
+}
+
+impl Failure for FileError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
 
 /// Reads a file of at most so many bytes, or `/dev/null`: as many as it has when it is opened. A symbolic link is followed.
 ///
@@ -100,6 +132,29 @@ pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
     open(path, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW, mode).map_err(FileError::of("open", path))
 }
 
+/// The regular files with a name in the directories of `path`, in order. Empty entries are ignored.
+pub fn find_files(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let directories = path.as_bytes().split(|byte| *byte == b':').map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+    let named =
+        directories.filter(|directory| !directory.as_os_str().is_empty()).map(move |directory| directory.join(name));
+    named.filter(|file| file.is_file())
+}
+
+/// The first program with a name in the directories of `path`. Relative directories are ignored, since their meaning
+/// depends on where the process happens to be.
+pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
+    find_files(OsStr::new(name), path).find(|file| file.is_absolute() && access(file, AccessFlags::X_OK).is_ok())
+}
+
+/// As many links as the kernel follows for one path: `MAXSYMLINKS` of `linux/namei.h`.
+const MOST_LINKS: usize = 40;
+
+/// A path, and where each link that it leads to leads in turn; the last one is the file.
+pub fn links(path: PathBuf) -> impl Iterator<Item = PathBuf> + Clone {
+    let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
+    successors(Some(path), target).take(MOST_LINKS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +208,19 @@ mod tests {
             assert_eq!(read_at_most(LIMIT, &path).expect("read"), content.as_bytes());
         }
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_program_is_found_in_absolute_directories_only() {
+        assert_eq!(find_program("sh", OsStr::new("bin:/nowhere:/bin")), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find_program("sh", OsStr::new("bin:../bin:")), None);
+        assert_eq!(find_program("passwd", OsStr::new("/etc")), None, "it may not be executed");
+    }
+
+    #[test]
+    fn files_are_found_in_order_whether_they_may_be_executed_or_not() {
+        let found: Vec<_> = find_files(OsStr::new("passwd"), OsStr::new("/nowhere::/usr/bin:/etc")).collect();
+        assert_eq!(found, [PathBuf::from("/usr/bin/passwd"), PathBuf::from("/etc/passwd")]);
+        assert_eq!(find_files(OsStr::new("bin"), OsStr::new("/")).count(), 0, "a directory is no file");
     }
 }

@@ -7,25 +7,20 @@
 #![forbid(unsafe_code)]
 
 mod directory;
-mod disk;
 mod draft;
-mod error;
 mod file;
-mod holder;
-mod id;
 mod lock;
 mod lock_table;
+mod machine;
 mod private;
-mod program;
 
-pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
-pub use disk::is_local;
+pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory, private_names};
 pub use draft::{Draft, random};
-pub use error::FileError;
-pub use file::{open, open_or_create, open_to_read, overwrite, read_at_most, read_if_present, remove};
-pub use holder::{LockHolders, holders};
-pub use id::{boot_id, machine_id};
-pub use lock::{Lock, LockError};
+pub use file::{
+    FileError, find_files, find_program, links, open, open_or_create, open_to_read, overwrite, read_at_most,
+    read_if_present, remove,
+};
+pub use lock::{Lock, LockError, LockHolders, holders};
 pub use lock_table::LockTable;
-pub use private::{is_foreign, private_names, read_private, remove_empty, remove_private, replace_private};
-pub use program::{find_files, find_program, links};
+pub use machine::{boot_id, is_local, machine_id};
+pub use private::{is_foreign, read_private, remove_empty, remove_private, replace_private};

@@ -1,14 +1,18 @@
-//! A lock by flock(2), with a time limit. The kernel releases it when the process ends.
+//! A lock by flock(2), with a time limit. The kernel releases it when the process ends, and tells in `/proc/locks` (proc(5)) which
+//! processes hold it.
 
-use std::fs::{File, TryLockError};
+use std::fmt;
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cni_core::error::{Code, Failure};
+use nix::sys::stat::{major, minor};
 
-use crate::error::FileError;
-use crate::holder::{LockHolders, holders};
+use crate::file::FileError;
 
 /// The pauses between two attempts: at first short, since most hold a lock for less than a millisecond.
 const FIRST_PAUSE: Duration = Duration::from_micros(250);
@@ -100,9 +104,85 @@ pub(crate) fn wait(
     }
 }
 
+/// The processes that hold a lock. The kernel does not show those in another PID namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockHolders(Vec<LockHolder>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LockHolder {
+    pid: u32,
+    name: Option<String>,
+}
+
+impl LockHolders {
+    /// Whether no holder was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These processes.
+    pub(crate) fn of(pids: impl IntoIterator<Item = u32>) -> Self {
+        Self(pids.into_iter().map(LockHolder::new).collect())
+    }
+}
+
+impl LockHolder {
+    fn new(pid: u32) -> Self {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
+        Self { pid, name }
+    }
+}
+
+/// How often the list is read until it shows a holder. The kernel writes the list in pieces and continues at the next
+/// number, so an entry is skipped if an earlier one is removed in between (`fs/locks.c`).
+const LOOKS: u32 = 5;
+
+/// Finds the processes that hold a flock(2) lock on a file.
+pub fn holders(file: &Metadata) -> LockHolders {
+    let mut looks = (0..LOOKS).map(|_| look(file));
+    looks.find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+fn look(file: &Metadata) -> LockHolders {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_else(|error: io::Error| {
+        log::debug!("cannot find out who holds the lock: /proc/locks: {error}");
+        String::new()
+    });
+    LockHolders::of(pids(&locks, file.dev(), file.ino()))
+}
+
+/// Finds the holders in lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits
+/// has `->` in front of its kind; one of another PID namespace has the number 0.
+fn pids(locks: &str, device: u64, inode: u64) -> Vec<u32> {
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let holder = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [_, "FLOCK", _, _, pid, found, ..] if found == file => pid.parse().ok().filter(|pid| *pid != 0),
+        _ => None,
+    };
+    locks.lines().filter_map(holder).collect()
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "process {} ({name})", self.pid),
+            None => write!(f, "process {}", self.pid),
+        }
+    }
+}
+
+impl fmt::Display for LockHolders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, rest @ ..] = &self.0[..] else { return f.write_str("an unknown process") };
+        write!(f, "{first}")?;
+        rest.iter().try_for_each(|holder| write!(f, ", {holder}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::stat::makedev;
 
     const SOON: Duration = Duration::from_millis(30);
 
@@ -130,5 +210,31 @@ mod tests {
             drop((one, two));
             assert!(waiting.join().expect("no panic").expect("free in time").has_waited());
         });
+    }
+
+    #[test]
+    fn the_holder_is_distinguished_from_those_who_wait_and_from_other_files() {
+        let locks = "\
+1: FLOCK  ADVISORY  WRITE 17 00:19:42 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 18 00:19:42 0 EOF
+2: POSIX  ADVISORY  WRITE 19 00:19:42 0 EOF
+3: FLOCK  ADVISORY  READ 20 fe:00:42 0 EOF
+4: FLOCK  ADVISORY  READ 21 fe:00:42 0 EOF
+5: FLOCK  ADVISORY  READ 0 00:1b:7 0 EOF
+";
+        assert_eq!(pids(locks, makedev(0, 0x19), 42), [17]);
+        assert_eq!(pids(locks, makedev(0xfe, 0), 42), [20, 21]);
+        assert_eq!(pids(locks, makedev(0, 0x19), 43), [0; 0]);
+        assert_eq!(pids(locks, makedev(0, 0x1b), 7), [0; 0], "a process of another PID namespace");
+    }
+
+    #[test]
+    fn a_lock_of_this_process_shows() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let metadata = file.as_file().metadata().expect("there");
+        assert_eq!(holders(&metadata).to_string(), "an unknown process");
+        file.as_file().lock().expect("locked");
+        let (mine, found) = (format!("process {} (", std::process::id()), holders(&metadata).to_string());
+        assert!(found.starts_with(&mine), "{found}");
     }
 }

@@ -13,8 +13,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
 use crate::directory::PrivateDirectory;
-use crate::holder::LockHolders;
-use crate::lock::{LockError, wait};
+use crate::lock::{LockError, LockHolders, wait};
 
 /// The locks of one file in a private directory, which stays: dropping it releases the locks of this process.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, read_dir, remove_dir};
+use std::fs::{DirBuilder, File, remove_dir};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,15 +14,9 @@ use std::path::{Path, PathBuf};
 use nix::libc::ELOOP;
 use nix::unistd::geteuid;
 
-use crate::directory::in_directory;
+use crate::directory::{DIRECTORY_MODE, FILE_MODE, OUTER_MODE, in_directory};
 use crate::draft::Draft;
-use crate::error::FileError;
-use crate::file::{open_to_read, remove};
-
-/// The modes of a file, of its directory, and of the directories above that are missing.
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
-const OUTER_MODE: u32 = 0o755;
+use crate::file::{FileError, open_to_read, remove};
 
 const DRAFT_SUFFIX: &[u8] = b".draft";
 /// `NAME_MAX` of `linux/limits.h`.
@@ -41,20 +35,6 @@ pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let mut content = Vec::new();
     file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
     Ok(Some(content))
-}
-
-/// The names of the entries of a directory, in order; empty if the directory is missing. Names that are not UTF-8 are
-/// left out.
-pub fn private_names(directory: &Path) -> Result<Vec<String>, FileError> {
-    let entries = match read_dir(directory) {
-        Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => Err(error),
-    };
-    let entries = entries.map_err(FileError::of("list", directory))?;
-    let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    Ok(names)
 }
 
 /// Whether [`read_private`] failed because the file is a link, not a regular file, or another user's.
@@ -141,6 +121,7 @@ fn make_directory(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::private_names;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 

@@ -7,8 +7,7 @@ use cni_core::cidr::Cidr;
 use cni_core::mac::Mac;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::child::ChildKind;
-use crate::plan::tap::TapOptions;
+use crate::plan::kind::{ChildKind, TapOptions};
 
 /// The operational state of a link, RFC 2863 as in `linux/if.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

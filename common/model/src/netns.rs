@@ -29,9 +29,7 @@ pub enum NetnsError {
 
 impl Failure for NetnsError {
     fn code(&self) -> Code {
-        match self {
-            Self::Gone { .. } | Self::Failed { .. } => Code::InvalidNetns,
-        }
+        Code::InvalidNetns
     }
 }
 

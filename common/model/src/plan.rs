@@ -3,31 +3,19 @@
 //! Plans are made without touching anything and read like the commands of an administrator. The effect layer carries
 //! out a [`Step`]; the journal of `cni-plugin` undoes owned steps.
 
-mod address;
-pub(crate) mod child;
 mod display;
-mod gateway;
+pub(crate) mod kind;
 mod link;
-mod ns;
-mod present;
 mod route;
 mod rules;
-mod sharing;
 mod step;
-mod sysctl;
-pub(crate) mod tap;
+mod terms;
 
-pub use address::Dad;
-pub use child::{ChildKind, IpvlanMode, MacvlanMode, MasterLink, temporary_name};
-pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
+pub use kind::{ChildKind, IpvlanMode, MacvlanMode, MasterLink, TapHeaders, TapOptions, TapQueues, temporary_name};
 pub use link::{BridgePort, LinkKind, LinkMove, LinkSetting, NewLink, VethPeer};
-pub use ns::Ns;
-pub use present::IfPresent;
-pub use route::{NewRoute, UnfitRouteError};
-pub use sharing::Sharing;
+pub use route::{NewGateway, NewRoute, OtherAddress};
 pub use step::{Step, Until};
-pub use sysctl::{Sysctl, SysctlNeed};
-pub use tap::{TapHeaders, TapOptions, TapQueues};
+pub use terms::{Dad, IfPresent, Ns, Sharing, Sysctl, SysctlNeed};
 
 /// Steps in order.
 ///

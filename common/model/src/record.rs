@@ -7,7 +7,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::names::hash_hex;
 
 use crate::state_file::LONGEST_NAME;
@@ -45,28 +46,15 @@ pub struct RecordKey {
     name: String,
 }
 
-/// A name that no file can have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid name of a record: {name:?}")]
-pub struct RecordNameError {
-    name: String,
-}
-
-impl Failure for RecordNameError {
-    fn code(&self) -> Code {
-        Code::Internal
-    }
-}
-
 impl RecordKey {
     /// The record of a name, which becomes that of a file.
     ///
     /// # Errors
-    /// [`RecordNameError`] for a name that no file in the directory of the kind can have.
-    pub fn new(kind: RecordKind, name: &str) -> Result<Self, RecordNameError> {
+    /// For a name that no file in the directory of the kind can have.
+    pub fn new(kind: RecordKind, name: &str) -> Result<Self, Error> {
         let reserved = name.is_empty() || name == "." || name == "..";
         if reserved || name.len() > LONGEST_NAME || name.contains(['/', '\0']) {
-            return Err(RecordNameError { name: name.to_owned() });
+            return Err(fail!(Internal, "invalid name of a record: {name:?}"));
         }
         Ok(Self { kind, name: name.to_owned() })
     }

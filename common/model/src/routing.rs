@@ -21,7 +21,7 @@ pub const BY_PROGRAM: u8 = 3;
 pub const LINK_SCOPE: u8 = 253;
 
 /// `RTA_METRICS` of `linux/rtnetlink.h`: what the kernel knows of the way, each value as an attribute.
-pub const METRICS: u16 = 8;
+const METRICS: u16 = 8;
 
 /// `RTAX_MTU` of `linux/rtnetlink.h`.
 pub const MTU_METRIC: u16 = 2;
@@ -85,7 +85,7 @@ impl FullRoute {
         }
     }
 
-    /// One of the values of [`METRICS`]; `None` if the route has its link's.
+    /// One of the values of `RTA_METRICS`; `None` if the route has its link's.
     pub fn metric_value(&self, kind: u16) -> Option<u32> {
         let (_, metrics) = self.attributes.iter().find(|(kind, _)| *kind == METRICS)?;
         let mut rest = metrics.as_slice();

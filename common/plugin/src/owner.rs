@@ -38,7 +38,7 @@ pub fn keys_but(known: &[&Attachment], kind: RecordKind, records: &mut dyn Recor
     }
     let known: BTreeSet<String> = known.iter().map(|owner| key(kind, owner).name().to_owned()).collect();
     let others = names.iter().filter(|name| !known.contains(*name));
-    Ok(others.map(|name| RecordKey::new(kind, name)).collect::<Result<_, _>>()?)
+    others.map(|name| RecordKey::new(kind, name)).collect()
 }
 
 /// The three names of an attachment in one line. None of them can hold a blank.

@@ -3,10 +3,8 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::child::{ChildKind, MasterLink};
-use super::ns::Ns;
-use super::present::IfPresent;
-use super::tap::{TapHeaders, TapOptions};
+use super::kind::{ChildKind, MasterLink, TapHeaders, TapOptions};
+use super::terms::{IfPresent, Ns};
 use crate::link::Link;
 
 /// A link to be made.

@@ -1,10 +1,16 @@
-//! Routes to be added.
+//! Routes to be added, and gateways: the address by which the containers of a network reach the host, on a link that other networks may
+//! use too.
 
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::fail;
 use cni_core::family::Family;
+use cni_core::names::IfName;
 use cni_core::result::Route;
+
+use crate::link::Address;
 
 /// A unicast route of one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +35,6 @@ pub struct NewRoute {
     pub onlink: bool,
 }
 
-/// A result's route that the kernel cannot hold.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum UnfitRouteError {
-    /// The kernel's field does not hold a number.
-    #[error("{key} {value} is out of range")]
-    Number { key: &'static str, value: i64 },
-    /// The kernel clears the host bits of an IPv6 destination, and refuses an IPv4 destination that has some.
-    #[error("the destination has host bits; write {network}")]
-    HostBits { network: Cidr },
-}
-
 impl NewRoute {
     /// A route that has nothing but its destination.
     pub const fn to(dst: Cidr) -> Self {
@@ -60,16 +54,16 @@ impl NewRoute {
 
 /// The route of a result. SPEC: a number that is 0 is not given.
 impl TryFrom<&Route> for NewRoute {
-    type Error = UnfitRouteError;
+    type Error = Error;
 
-    fn try_from(route: &Route) -> Result<Self, UnfitRouteError> {
+    fn try_from(route: &Route) -> Result<Self, Error> {
         let Route { dst, gw, mtu, advmss, priority, table, scope } = *route;
         let network = dst.network();
         if dst.family() == Family::V4 && dst != network {
-            return Err(UnfitRouteError::HostBits { network });
+            // The kernel refuses such a destination, and clears the host bits of one of IPv6.
+            return Err(fail!(InvalidConfig, "the destination has host bits; write {network}"));
         }
-        let out_of_range = |value| UnfitRouteError::Number { key: "scope", value };
-        let scope = scope.map(|scope| u8::try_from(scope).map_err(|_| out_of_range(scope)));
+        let scope = scope.map(|scope| u8::try_from(scope).map_err(|_| out_of_range("scope", scope)));
         Ok(Self {
             gw,
             mtu: given("mtu", mtu)?,
@@ -82,9 +76,73 @@ impl TryFrom<&Route> for NewRoute {
     }
 }
 
-fn given(key: &'static str, value: i64) -> Result<Option<u32>, UnfitRouteError> {
-    let number = u32::try_from(value).map_err(|_| UnfitRouteError::Number { key, value })?;
+fn given(key: &str, value: i64) -> Result<Option<u32>, Error> {
+    let number = u32::try_from(value).map_err(|_| out_of_range(key, value))?;
     Ok(Some(number).filter(|number| *number != 0))
+}
+
+fn out_of_range(key: &str, value: i64) -> Error {
+    fail!(InvalidConfig, "{key} {value} is out of range")
+}
+
+/// What to do with the address of another network on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherAddress {
+    /// Refuse the ADD.
+    Refuse,
+    /// Take it away: `forceAddress`.
+    Replace,
+}
+
+/// A gateway that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewGateway {
+    /// The link, which is the bridge or its link to a VLAN.
+    pub link: IfName,
+    /// Its address, which the kernel is to use without looking for another user of it.
+    pub cidr: Cidr,
+    /// All gateways of the network: they are not in each other's way.
+    pub network: Vec<Cidr>,
+    /// What to do with any other address.
+    pub other: OtherAddress,
+}
+
+impl NewGateway {
+    /// Which addresses of the link have to go: none where it has the gateway's already.
+    ///
+    /// # Errors
+    /// When the link has an address of another network, which is not to be taken away.
+    pub fn unwanted(&self, present: &[Address]) -> Result<Vec<Cidr>, Error> {
+        let others = if self.is_among(present) { Vec::new() } else { self.conflicts(present) };
+        match (self.other, others.first()) {
+            (OtherAddress::Refuse, Some(found)) => {
+                let (link, gateway) = (self.link.as_str(), self.cidr);
+                Err(fail!(
+                    Conflict,
+                    "failed to set bridge addr: {link:?} already has an IP address different from {gateway}",
+                    details: "it has {found}; forceAddress: true replaces it, for every container on the bridge"
+                ))
+            }
+            (OtherAddress::Refuse | OtherAddress::Replace, _) => Ok(others),
+        }
+    }
+
+    /// Whether the gateway's address is among those of the link.
+    pub fn is_among(&self, present: &[Address]) -> bool {
+        present.iter().any(|address| address.cidr == self.cidr)
+    }
+
+    /// Any other IPv4 address of the link conflicts with the gateway, an IPv6 address only when the networks overlap.
+    fn conflicts(&self, present: &[Address]) -> Vec<Cidr> {
+        let others = present.iter().map(|address| address.cidr).filter(|cidr| !self.network.contains(cidr));
+        others
+            .filter(|other| match (other.family(), self.cidr.family()) {
+                (Family::V4, Family::V4) => true,
+                (Family::V6, Family::V6) => other.overlaps(self.cidr),
+                (Family::V4, Family::V6) | (Family::V6, Family::V4) => false,
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]

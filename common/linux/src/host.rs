@@ -24,13 +24,9 @@ use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_plugin::devices::Devices;
-use cni_plugin::files::Files;
-use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
-use cni_plugin::routing::Routing;
 use cni_plugin::run::{Plugin, Process, run};
 use nix::unistd::{getegid, geteuid};
 

@@ -3,12 +3,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod abandoned;
 pub mod attachment_record;
 pub mod commands;
-pub mod devices;
 pub mod exclusion;
-pub mod files;
 pub mod host;
 pub mod ipam;
 pub mod journal;
@@ -16,11 +13,9 @@ pub mod json_record;
 pub mod lock;
 pub mod missing;
 pub mod namespace;
-pub mod namespace_state;
 pub mod other_network;
 pub mod owner;
 pub mod records;
 pub mod removal;
-pub mod routing;
 pub mod run;
 pub mod share;

@@ -4,7 +4,6 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::abandoned;
 use crate::attachment_record::{self, AttachmentRecord};
 use crate::exclusion;
 use crate::host::Host;
@@ -15,7 +14,8 @@ use crate::other_network;
 use crate::owner::RecordedOwner;
 use crate::records::Records;
 use crate::share::Share;
-use cni_core::error::{Code, Error, Failure, Failures};
+use cni_core::error::{Error, Failures};
+use cni_core::fail;
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Command, Environment, Request, version_of};
 use cni_core::result::CniResult;
@@ -120,26 +120,6 @@ pub trait Process {
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error>;
 }
 
-/// A failure outside of the plugin's own commands.
-#[derive(Debug, thiserror::Error)]
-enum RunError {
-    #[error("error reading from stdin: {0}")]
-    Stdin(io::Error),
-    #[error("could not write the result to stdout")]
-    Stdout(#[source] io::Error),
-    #[error("plugin's netns and netns from CNI_NETNS should not be the same")]
-    SameNetns,
-}
-
-impl Failure for RunError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Stdin(_) | Self::Stdout(_) => Code::Io,
-            Self::SameNetns => Code::InvalidNetns,
-        }
-    }
-}
-
 /// Runs a plugin, and returns the exit status of the process.
 pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, process: &mut dyn Process) -> u8 {
     let command = environment.get("CNI_COMMAND").unwrap_or_default().to_owned();
@@ -149,7 +129,7 @@ pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, pro
             process.write_stderr(&about(plugin, our_version));
             Ok(())
         }
-        "VERSION" => process.write_stdout(&version_reply(plugin)).map_err(|error| RunError::Stdout(error).into()),
+        "VERSION" => process.write_stdout(&version_reply(plugin)).map_err(unwritten),
         command => answer(plugin, command, environment, process, &mut version),
     };
     match done {
@@ -190,7 +170,7 @@ fn answer(
     version: &mut Version,
 ) -> Result<(), Error> {
     let call = Call::parse(command, environment)?;
-    let stdin = process.read_stdin().map_err(RunError::Stdin)?;
+    let stdin = process.read_stdin().map_err(|error| fail!(Io, "error reading from stdin: {error}"))?;
     let decoded = call.with_config(stdin.clone(), plugin.versions());
     *version = decoded.as_ref().map_or_else(|_| version_of(&stdin), |request| request.version);
     let request = decoded?;
@@ -239,7 +219,9 @@ pub fn delete(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Re
 /// Refuses the plugin's own namespace. The reference checks this after its work; this plugin before.
 fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match request.netns() {
-        Some(path) if !request.netns_override() && host.is_own_netns(path)? => Err(RunError::SameNetns.into()),
+        Some(path) if !request.netns_override() && host.is_own_netns(path)? => {
+            Err(fail!(InvalidNetns, "plugin's netns and netns from CNI_NETNS should not be the same"))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -254,7 +236,7 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
     let written = plugin.add(request, &mut journal).and_then(|result| {
         record_attachment(plugin, request, namespace.clone(), &mut journal)?;
         let text = result.render(request.version)?;
-        process.write_stdout(&text).map_err(|error| RunError::Stdout(error).into())
+        process.write_stdout(&text).map_err(unwritten)
     });
     match written {
         Ok(()) => {
@@ -271,6 +253,10 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
             Err(error)
         }
     }
+}
+
+fn unwritten(error: io::Error) -> Error {
+    fail!(Io, "could not write the result to stdout", details: "{error}")
 }
 
 /// Logs a failure: what is known of other networks only keeps DEL from what is theirs.
@@ -299,7 +285,7 @@ fn begin_interface(
     let at = request.attachment()?;
     let earlier = AttachmentRecord::find(&at, journal.host());
     if let Some(earlier) = &earlier
-        && !abandoned::remove(earlier, plugin.kind(), namespace, journal.host())?
+        && !attachment_record::remove_abandoned(earlier, plugin.kind(), namespace, journal.host())?
     {
         return Ok(());
     }

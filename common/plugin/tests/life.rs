@@ -4,8 +4,7 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::netns::NamespaceNumber;
-use cni_plugin::abandoned;
-use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, remove_invalid};
+use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, remove_abandoned, remove_invalid};
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
 
@@ -156,7 +155,7 @@ fn an_interface_of_a_former_add_goes_only_if_no_process_can_use_it_and_its_maker
         change(&mut host.namespaces[0]);
         let now = RecordedNamespace { identity: "boot:9".to_owned(), ..namespace };
         let now = if is_repeated { &earlier.namespace } else { &now };
-        let removed = abandoned::remove(&earlier, now_by, now, &mut host).expect("asked");
+        let removed = remove_abandoned(&earlier, now_by, now, &mut host).expect("asked");
         assert_eq!((removed, host.applied.len()), (is_removed, usize::from(is_removed)), "{maker} {now_by}");
     }
 }

@@ -22,13 +22,9 @@ use cni_netfilter::firewalld::{Firewalld, Zone};
 use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError};
-use cni_plugin::devices::Devices;
-use cni_plugin::files::Files;
-use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
-use cni_plugin::routing::Routing;
 
 /// Methods whose answers do not depend on what is asked.
 macro_rules! answers {

@@ -15,13 +15,9 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, SharedChainsLock};
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
-use cni_plugin::devices::Devices;
-use cni_plugin::files::Files;
-use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
-use cni_plugin::routing::Routing;
 
 /// The host for questions. Nothing is changed through it. Locks are taken, so that what is decided stays true until the steps are
 /// carried out; without one of them there are no steps.

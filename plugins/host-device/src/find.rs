@@ -8,8 +8,7 @@ use cni_core::fail;
 use cni_core::mac::Mac;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
-use cni_plugin::devices::Devices;
-use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::host::{Devices, Host, LinkQuery};
 
 use crate::config::{Config, DeviceId, Selector, no_device};
 use crate::moved_link::MovedLink;

@@ -87,7 +87,7 @@ impl Draft {
         for entry in entries {
             let path = entry.map_err(failed())?.path();
             let is_draft = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
-            if is_draft && is_dead(&path) {
+            if is_draft && open_to_read(&path).is_ok_and(|file| file.try_lock().is_ok()) {
                 remove(&path)?;
             }
         }
@@ -122,10 +122,6 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 /// A random number that nobody can guess: the standard library hashes with random bytes from the kernel, and another key each time.
 pub fn random() -> u64 {
     RandomState::new().hash_one(())
-}
-
-fn is_dead(path: &Path) -> bool {
-    open_to_read(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
 #[cfg(test)]

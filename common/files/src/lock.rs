@@ -122,14 +122,8 @@ impl LockHolders {
 
     /// These processes.
     pub(crate) fn of(pids: impl IntoIterator<Item = u32>) -> Self {
-        Self(pids.into_iter().map(LockHolder::new).collect())
-    }
-}
-
-impl LockHolder {
-    fn new(pid: u32) -> Self {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
-        Self { pid, name }
+        let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
+        Self(pids.into_iter().map(|pid| LockHolder { pid, name: name(pid) }).collect())
     }
 }
 

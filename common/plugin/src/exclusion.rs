@@ -118,7 +118,9 @@ fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(),
     let Some(path) = netns else { return swept };
     let marked = match host.enter(path) {
         Ok(()) => match host.link(Ns::Container, &at.ifname)? {
-            Some(link) => Some(MarkedInterface::observe(link.index, path, host)?),
+            Some(link) => {
+                Some(MarkedInterface { index: link.index, namespace: RecordedNamespace::of_entered(path, host)? })
+            }
             None => return swept,
         },
         Err(NetnsError::Gone { .. }) => return swept,
@@ -185,11 +187,6 @@ struct MarkedInterface {
 }
 
 impl MarkedInterface {
-    /// The namespace is entered.
-    fn observe(index: u32, path: &str, host: &mut dyn Host) -> Result<Self, Error> {
-        Ok(Self { index, namespace: RecordedNamespace::of_entered(path, host)? })
-    }
-
     fn parse(text: &str) -> Option<Self> {
         let (index, namespace) = text.split_once(' ')?;
         Some(Self { index: index.parse().ok()?, namespace: RecordedNamespace::parse(namespace) })

@@ -228,13 +228,19 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 
 /// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
-    let namespace = identify_namespace(plugin.share(), request, host)?;
+    // The namespace gets its number (`nsid`, ip-netns(8)) before the interface is made: with a veth, the kernel chooses a number for the
+    // namespace of the other end. An IPAM plugin leaves it to its caller.
+    let namespace = if plugin.share() == Share::Nothing { None } else { RecordedNamespace::observe(request, host)? };
     let mut journal = Journal::new(host);
     if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
         begin_interface(plugin, request, namespace, &mut journal)?;
     }
     let written = plugin.add(request, &mut journal).and_then(|result| {
-        record_attachment(plugin, request, namespace.clone(), &mut journal)?;
+        if let Some(namespace) = namespace.clone() {
+            let (kind, share) = (plugin.kind(), plugin.share());
+            let observed = AttachmentRecord::observe(kind, share, request, namespace, journal.host())?;
+            observed.map_or(Ok(()), |record| write_record(&record, &mut journal))?;
+        }
         let text = result.render(request.version)?;
         process.write_stdout(&text).map_err(unwritten)
     });
@@ -264,16 +270,6 @@ fn or_warn<T: Default>(done: Result<T, Error>) -> T {
     done.inspect_err(|error| log::warn!("records of networks are left out: {}", error.in_full())).unwrap_or_default()
 }
 
-/// Gives the namespace its number (`nsid`, ip-netns(8)), and returns it to be recorded. This comes before the interface: when a
-/// veth is made, the kernel chooses a number for the namespace of the other end. An IPAM plugin leaves it to its caller.
-fn identify_namespace(
-    share: Share,
-    request: &Request,
-    host: &mut dyn Host,
-) -> Result<Option<RecordedNamespace>, Error> {
-    if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
-}
-
 /// Removes an earlier interface that no process can use, and records the attachment before ADD makes anything, if nothing
 /// is left of an earlier ADD. So DEL and `gc` know the namespace of an ADD that is killed, or still at work.
 fn begin_interface(
@@ -299,17 +295,6 @@ fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<
     let mut plan = Plan::default();
     plan.owned(record.write());
     journal.apply(&plan)
-}
-
-fn record_attachment(
-    plugin: &dyn Plugin,
-    request: &Request,
-    namespace: Option<RecordedNamespace>,
-    journal: &mut Journal<'_>,
-) -> Result<(), Error> {
-    let Some(namespace) = namespace else { return Ok(()) };
-    let observed = AttachmentRecord::observe(plugin.kind(), plugin.share(), request, namespace, journal.host())?;
-    observed.map_or(Ok(()), |record| write_record(&record, journal))
 }
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {

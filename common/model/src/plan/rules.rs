@@ -43,9 +43,7 @@ impl Plan {
     pub fn without_rules(&self) -> Self {
         Self { steps: self.steps.iter().filter(|(_, step)| host_rules(step).is_none()).cloned().collect() }
     }
-}
 
-impl Plan {
     /// Takes the connections out of the plan that it lets the kernel forget.
     pub fn take_flows(&mut self) -> Vec<StaleFlows> {
         let mut flows = Vec::new();

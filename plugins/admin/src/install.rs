@@ -77,8 +77,8 @@ fn uninstall_from(path: &Path, is_dry: bool) -> Result<String, Error> {
 }
 
 fn plugin_name(name: &str) -> Result<&'static str, &'static str> {
-    let kinds = PLUGINS.iter().map(|plugin| plugin.kind());
-    { kinds }.find(|kind| *kind == name).ok_or("there is no such plugin; `cni-plugins help` lists them")
+    let mut kinds = PLUGINS.iter().map(|plugin| plugin.kind());
+    kinds.find(|kind| *kind == name).ok_or("there is no such plugin; `cni-plugins help` lists them")
 }
 
 /// The names to install, each once; all of them without a selection. The tool comes last: once it is there, the rest is.

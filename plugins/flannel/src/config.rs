@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub const KIND: &str = "flannel";
 
 /// The file to which flanneld writes the lease.
-pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
+const SUBNET_FILE: &str = "/run/flannel/subnet.env";
 
 /// The directory in which the reference keeps composed configurations.
 const DATA_DIR: &str = "/var/lib/cni/flannel";

@@ -81,10 +81,17 @@ fn unknown_kind(kind: &str, details: &str) -> Error {
 
 /// Removes the link if it was created although the kernel's answer was lost: the name was free a moment ago.
 fn removed_if_ours(socket: &mut Socket, name: &IfName, is_ours: impl Fn(&Link) -> bool, error: Error) -> Error {
-    let ours = socket.link(name.as_str()).ok().flatten().filter(is_ours);
-    match ours.map(|link| accept_absent(socket.delete_link(link.index))) {
-        Some(Err(failed)) => error.with_note(format!("and the new link could not be removed: {failed}")),
-        Some(Ok(())) | None => error,
+    match socket.link(name.as_str()).ok().flatten().filter(is_ours) {
+        Some(link) => removed(socket, link.index, error),
+        None => error,
+    }
+}
+
+/// Removes a link that has failed, and says so in its error if that fails too.
+fn removed(socket: &mut Socket, index: u32, error: Error) -> Error {
+    match accept_absent(socket.delete_link(index)) {
+        Err(failed) => error.with_note(format!("and the new link could not be removed: {failed}")),
+        Ok(()) => error,
     }
 }
 
@@ -128,23 +135,19 @@ fn create_and_rename(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(),
     if let Err(refused) = attempt(host, new, &first)? {
         return Err(child_refusal(host, new, &first, refused));
     }
-    let renamed = rename(host, new, &first);
-    renamed.map_err(|error| without_left_over(host, new, &first, error))
+    let index = index(host, new.ns, &first).map_err(|error| without_left_over(host, new, &first, error))?;
+    let (kind, name, socket) = (new.kind.name(), new.link.name.as_str(), host.socket(new.ns)?);
+    // It may have either name if the kernel's answer was lost.
+    socket.set_name(index, &new.link.name).map_err(|source| {
+        let text = format!("failed to rename {kind} to {name:?}: {}", source.cause());
+        removed(socket, index, Error::stated(code_of_child(&source), text, source.details()))
+    })
 }
 
 fn attempt(host: &mut LinuxHost, new: &ChildRequest<'_>, name: &IfName) -> Result<Result<(), NetlinkError>, Error> {
     let link = NewLink { name: name.clone(), ..new.link.clone() };
     let (socket, netns) = host.socket_and_netns(new.master.ns, Some(new.ns))?;
     Ok(socket.create_link(&link, netns.as_deref().map(AsFd::as_fd)))
-}
-
-fn rename(host: &mut LinuxHost, new: &ChildRequest<'_>, first: &IfName) -> Result<(), Error> {
-    let index = index(host, new.ns, first)?;
-    let (kind, name) = (new.kind.name(), new.link.name.as_str());
-    host.socket(new.ns)?.set_name(index, &new.link.name).map_err(|source| {
-        let text = format!("failed to rename {kind} to {name:?}: {}", source.cause());
-        Error::stated(code_of_child(&source), text, source.details())
-    })
 }
 
 fn child_refusal(host: &mut LinuxHost, new: &ChildRequest<'_>, name: &IfName, source: NetlinkError) -> Error {

@@ -3,10 +3,7 @@ use cni_core::json::Json;
 
 fn config(text: &str) -> Result<Config, (u32, String, String)> {
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.check(Backend::Iptables).map_err(|error| {
-        let error = error;
-        (error.code().number(), error.to_string(), error.details())
-    })
+    keys.check(Backend::Iptables).map_err(|error| (error.code().number(), error.to_string(), error.details()))
 }
 
 fn mapping(entry: &str) -> Mapping {

@@ -4,7 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod attachment_record;
-pub mod commands;
 pub mod exclusion;
 pub mod host;
 pub mod ipam;

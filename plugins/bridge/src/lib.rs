@@ -6,15 +6,17 @@
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
+use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
-use config::DelKeys;
+use config::{Config, DelKeys};
 
 mod add;
 mod check;
@@ -33,7 +35,17 @@ impl Plugin for Bridge {
         Share::Interface
     }
 
-    cni_plugin::commands!(examine, add, check);
+    fn examine(&self, request: &Request) -> Result<(), Error> {
+        Config::load(request).map(drop)
+    }
+
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        add::add(request, journal)
+    }
+
+    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        check::check(request, host)
+    }
 
     /// Removes the rules before the interface, and both before the addresses are released, which stay reserved if the
     /// interface cannot be searched for or removed. It removes what ADD made, whatever the configuration says by then.

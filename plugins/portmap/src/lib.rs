@@ -9,10 +9,12 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_model::plan::Ns;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
 use cni_plugin::missing::{MissingPart, MissingRecords};
 use cni_plugin::owner::RecordedOwner;
 use cni_plugin::records::Records;
@@ -50,7 +52,21 @@ impl Plugin for Portmap {
         Share::Rules
     }
 
-    cni_plugin::commands!(examine, add, del, check);
+    fn examine(&self, request: &Request) -> Result<(), Error> {
+        config::Config::load(request).map(drop)
+    }
+
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        add::add(request, journal)
+    }
+
+    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        del::del(request, host)
+    }
+
+    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        check::check(request, host)
+    }
 
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         del::gc(request, valid, host)

@@ -103,7 +103,7 @@ impl Plugin for Vrf {
                     && leftovers::may_be_in_result(&link, request, &at, host)?
                     && !is_of_another_attachment(&at, &link, host)?
             {
-                return take_out(&at.ifname, vrf.index, table, host);
+                return take_out(&link, &at.ifname, vrf.index, table, host);
             }
         }
         // The interface is in no VRF, or in that of another owner. A killed ADD may have left an empty VRF, of the table in the configuration.
@@ -232,12 +232,9 @@ fn with_table(link: Link) -> Option<(Link, u32)> {
     link.vrf_table.map(|table| (link, table))
 }
 
-fn take_out(ifname: &IfName, vrf: u32, table: u32, host: &mut dyn Host) -> Result<(), Error> {
+fn take_out(link: &Link, ifname: &IfName, vrf: u32, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    removal.attempt(|host| match host.link(Ns::Container, ifname)? {
-        Some(link) => release(&link, ifname, table, host),
-        None => Ok(()),
-    });
+    removal.attempt(|host| release(link, ifname, table, host));
     removal.attempt(|host| remove_if_empty(vrf, host));
     removal.finish()
 }

@@ -106,7 +106,7 @@ pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<()
             return Ok(());
         }
     }
-    Err(fail!(Kernel, "bridge port in error state: {state}"))
+    Err(fail!(Kernel, "bridge port in error state: {state}", details: "the port is {name}"))
 }
 
 /// The time limit for the kernel to delete a namespace without processes, and the interval of looking.

@@ -9,7 +9,7 @@ use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
-use cni_model::netns::{NetnsError, NumberedLink};
+use cni_model::netns::NumberedLink;
 use cni_model::plan::{Ns, Step, temporary_name};
 use cni_plugin::attachment_record::{AttachmentRecord, LENDER, is_of_another_attachment};
 use cni_plugin::host::{Host, LinkQuery};
@@ -52,7 +52,7 @@ pub enum NamespaceVeth {
 /// Looks into the container. If the namespace has ended, its interfaces have ended too.
 pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceContents, Error> {
     let mut contents = NamespaceContents::default();
-    if !is_reached(request, host)? {
+    if !host.enter_if_exists(request.netns().unwrap_or_default())? {
         contents.others = addresses_of_other_peers(at, host)?;
         return Ok(contents);
     }
@@ -169,7 +169,7 @@ fn is_of_network(port: &Link, at: &Attachment) -> bool {
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let record = AttachmentRecord::find(&at, host);
-    let is_reached = is_reached(request, host)?;
+    let is_reached = host.enter_if_exists(request.netns().unwrap_or_default())?;
     let mut removal = Removal::new(host);
     let of_record = |record, host: &mut dyn Host| ExpectedLink::of(kind, record, request, host);
     let expected = record.as_ref().and_then(|record| removal.attempt(|host| of_record(record, host)).flatten());
@@ -347,15 +347,6 @@ fn has_host_end(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<boo
     let port = link.peer.map_or(Ok(None), |peer| host.link_by_index(Ns::Host, peer))?;
     let leads_back = |port: &Link| veth::is_veth(port) && port.peer == Some(link.index) && has_reference_name(port);
     Ok(port.is_some_and(|port| leads_back(&port) && LinkOwner::of(&port, at) != LinkOwner::Another))
-}
-
-/// Enters the container's namespace, for DEL. Returns whether it still exists.
-pub fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => Ok(true),
-        Err(NetnsError::Gone { .. }) => Ok(false),
-        Err(error @ NetnsError::Failed { .. }) => Err(error),
-    }
 }
 
 /// Removes the veth of an attachment, by its host's end. If that was not found from inside the container, the veth

@@ -9,7 +9,6 @@ use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, IpConfig};
 use cni_model::link::{Address, Link};
-use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkSetting, Ns, Plan, Step};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
@@ -40,10 +39,8 @@ impl Plugin for Loopback {
     /// Sets `lo` down. Another interface that is up belongs to another attachment: another network of the same container,
     /// or another container, to which the path leads by now. In a list, DEL of this plugin is the last.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        match host.enter(request.netns().unwrap_or_default()) {
-            Ok(()) => {}
-            Err(NetnsError::Gone { .. }) => return Ok(()),
-            Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+        if !host.enter_if_exists(request.netns().unwrap_or_default())? {
+            return Ok(());
         }
         let others = host.links(Ns::Container, LinkQuery::All)?;
         if others.iter().any(|link| link.up && link.name != "lo") {

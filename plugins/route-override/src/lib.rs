@@ -11,7 +11,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Route};
 use cni_core::valid::ValidAttachments;
-use cni_interface::{leftovers, tables, verify};
+use cni_interface::{tables, verify};
 use cni_model::plan::{NewRoute, Ns, Plan, Step};
 use cni_model::record::RecordKind;
 use cni_model::routing::{ADVMSS_METRIC, BY_KERNEL, FullRoute, LINK_SCOPE, MAIN_TABLE, MTU_METRIC};
@@ -79,7 +79,7 @@ impl Plugin for RouteOverride {
     /// removes the interface next, so a route that the kernel no longer accepts does not fail DEL.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let at = request.attachment()?;
-        if leftovers::is_reached(request, host)? {
+        if host.enter_if_exists(request.netns().unwrap_or_default())? {
             restore(request, &at, host)?;
         }
         host.apply(&RouteRecord::remove(&at)).map(drop)

@@ -108,9 +108,7 @@ impl Plugin for Sbr {
 }
 
 fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    if let Err(error) = tables::lock(request, host) {
-        log::warn!("DEL goes on without its lock: {}", error.in_full());
-    }
+    tables::lock_or_warn(request, host);
     let record = RoutingRecord::earlier(at, host)?;
     let link = host.link(Ns::Container, &at.ifname)?.map(|link| link.index);
     let mut removal = Removal::new(host);

@@ -79,7 +79,7 @@ impl Plugin for Vrf {
     /// Takes the interface out of the VRF, with its routes, and removes the VRF with its last interface. Usually the runtime
     /// removes the interface next, so a route that the kernel no longer accepts does not fail DEL.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        if !leftovers::is_reached(request, host)? {
+        if !host.enter_if_exists(request.netns().unwrap_or_default())? {
             return Ok(());
         }
         let config = Config::load(request);

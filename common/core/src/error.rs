@@ -103,7 +103,7 @@ macro_rules! fail {
     };
 }
 
-/// A failure on its way to the runtime. No caller decides by it.
+/// A failure on its way to the runtime.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {

@@ -242,6 +242,7 @@ pub fn hash_hex(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
 
     fn attachment(network: &str, container: &str) -> Attachment {
         Attachment {
@@ -257,7 +258,9 @@ mod tests {
             assert!(ContainerId::parse(good).is_ok(), "{good}");
         }
         for bad in ["", "-a", "_a", "a b", "a\n", "ü", "a/b"] {
-            assert_eq!(ContainerId::parse(bad).expect_err("refused").details(), bad);
+            let error =
+                Error::stated(Code::InvalidEnvironment, "invalid characters in containerID".to_owned(), bad.to_owned());
+            assert_eq!(ContainerId::parse(bad), Err(error));
         }
     }
 

@@ -75,7 +75,7 @@ impl Conntrack {
     }
 }
 
-/// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
+/// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type. The numbers from here on are those of `linux/netfilter/nfnetlink_conntrack.h`.
 const SUBSYSTEM: u16 = 1 << 8;
 const GET: u16 = SUBSYSTEM | 1;
 const DELETE: u16 = SUBSYSTEM | 2;

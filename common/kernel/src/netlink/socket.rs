@@ -1,5 +1,5 @@
 //! The socket and its three kinds of requests: for one object, for all objects of a kind (a dump), and for a change.
-//! `batch` sends several changes at once.
+//! `batch` sends several changes at once, together or each for itself.
 //!
 //! The socket is connected to the kernel, so no other process can answer. Every request has its own sequence number;
 //! messages that belong to an earlier request, such as an answer after a time-out, are skipped. The caller's `read`

@@ -177,7 +177,7 @@ fn is_absence(name: &str, text: &str) -> bool {
 /// The name that firewalld has on the bus.
 const NAME: &str = "org.fedoraproject.FirewallD1";
 
-/// Calls to firewalld's zones. Only adding a source may start firewalld.
+/// Calls to firewalld's zones (firewalld.dbus(5)). Only adding a source may start firewalld.
 #[proxy(
     interface = "org.fedoraproject.FirewallD1.zone",
     default_service = "org.fedoraproject.FirewallD1",

@@ -134,7 +134,7 @@ pub struct MountTable {
 }
 
 impl MountTable {
-    /// Parses the file. Its names may be other bytes than UTF-8.
+    /// Parses `mountinfo` of proc(5). Its names may be other bytes than UTF-8.
     pub fn parse(mountinfo: &[u8]) -> Self {
         let mut table = Self::default();
         for line in mountinfo.split(|byte| *byte == b'\n') {

@@ -237,7 +237,7 @@ const NFT: &str = "nft";
 /// The time limit of `nft`.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs a transaction as a script.
+/// Runs a transaction as the script of one `nft -f -`, which is atomic as well.
 fn run_script(transaction: &Transaction, path: &OsStr, scope: &NetnsScope) -> Result<(), NetfilterError> {
     let script = transaction.script()?;
     let program = find_program(NFT, path).ok_or_else(|| absent(transaction, path))?;

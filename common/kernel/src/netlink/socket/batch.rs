@@ -2,6 +2,8 @@
 //!
 //! The kernel processes the batch while it is sent. It answers each change that it refuses, and always the last one.
 //! An answer about the whole batch has the sequence number of the message that opened it.
+//!
+//! And series of independent changes, sent in groups: one that fails does not affect the others.
 
 use std::io;
 
@@ -120,7 +122,8 @@ impl Socket {
     }
 }
 
-/// The number of independent changes that are sent at a time: few enough that the socket's buffer holds a refusal of each.
+/// The number of independent changes that are sent at a time: few enough that the socket's buffer holds a refusal of each. The kernel
+/// processes them in order, so only the last of a group is acknowledged, and every refused one is answered.
 const GROUP: usize = 64;
 
 impl Socket {

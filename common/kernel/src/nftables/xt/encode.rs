@@ -90,7 +90,7 @@ fn verdict(target: &Target) -> Option<Option<Verdict>> {
     }
 }
 
-/// One part of a rule.
+/// One part of a rule: an instruction, or an extension of x_tables, which the kernel's `nft_compat` runs as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RulePart {
     /// An instruction of nf_tables.

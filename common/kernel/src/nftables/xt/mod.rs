@@ -46,12 +46,11 @@ pub fn rule_bytes(family: Family, handle: u64, rule: &IptablesRule) -> Option<Ve
     Some(bytes)
 }
 
-/// Tells whether a rule of a kind that is not known here may be a wanted rule all the same.
+/// Bytes of which each message of a wanted rule contains some, by which a rule of a kind that is not known here may be one; `None` if no
+/// bytes are known of one of the rules.
 ///
 /// The message of a rule contains its addresses, and the names of the chains that it jumps to. A rule whose message lacks those of a
 /// wanted rule is another rule. So the programs are needed only if a rule of the administrator may be a wanted one.
-///
-/// Bytes of which each message of a wanted rule contains some; `None` if no bytes are known of one of the rules.
 #[derive(Debug)]
 pub struct WantedBytes(Option<Vec<Vec<u8>>>);
 

@@ -1,4 +1,5 @@
-//! DHCP messages (RFC 2131) in UDP in IPv4.
+//! DHCP messages (RFC 2131 section 2: the fields of BOOTP, then options of RFC 2132) in UDP in IPv4 (RFC 768, RFC 791), as a packet socket
+//! sends and receives them: without the Ethernet header.
 //!
 //! The codec is our own, since no crate is both small and correct: dhcproto brings 49 crates, and stops reading at an
 //! option of unexpected length; edge-dhcp panics on a list of routers of unexpected length.

@@ -73,6 +73,7 @@ impl Plugin for Flannel {
         let SavedState { composed, is_own: _, removable } =
             state::find(&data_dir_for_del(request), &request.attachment()?, host)?;
         match composed {
+            // The result, which the saved configuration lacks, says which interface is the attachment's.
             Some(composed) => call(composed.with_result_of(request), Command::Del, request, host)?,
             None => del_without_state(request, host)?,
         }

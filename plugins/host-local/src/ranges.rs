@@ -56,6 +56,7 @@ impl Range {
             Some(Subnet::Plain(subnet)) => subnet,
         };
         let family = subnet.family();
+        // Beside the addresses of network, gateway and broadcast there must be one to give.
         if subnet.prefix() > family.bits() - 2 {
             return Err(fail!(InvalidConfig, "Network {subnet} too small to allocate from"));
         }

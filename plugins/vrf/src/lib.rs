@@ -92,6 +92,7 @@ impl Plugin for Vrf {
             Ok(Config { name, table }) => (host.link(Ns::Container, &name)?.and_then(with_table), table),
             Err(_) => (None, None),
         };
+        // The configuration may name another VRF by now than that of the interface.
         if let Some(link) = host.link(Ns::Container, &at.ifname)?
             && let Some(master) = link.master
             && let Some((vrf, table)) = host.link_by_index(Ns::Container, master)?.and_then(with_table)

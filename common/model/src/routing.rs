@@ -30,7 +30,7 @@ pub const MTU_METRIC: u16 = 2;
 pub const ADVMSS_METRIC: u16 = 8;
 
 /// The metric that the kernel uses if an IPv6 route has metric 0: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
-const IPV6_METRIC: u32 = 1024;
+pub const IPV6_METRIC: u32 = 1024;
 
 /// A unicast route by one link, or one next hop of a route that has several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

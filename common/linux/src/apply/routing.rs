@@ -2,9 +2,10 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_model::plan::{Dad, IfPresent, NewGateway, NewRoute, Ns, Step};
-use cni_model::routing::{FullRoute, SourceRule};
+use cni_model::routing::{FullRoute, IPV6_METRIC, SourceRule};
 
 use super::answer::{Creation, accept_absent, accept_existing, created, index, refusal};
 use crate::locks::{PATIENCE, take_short};
@@ -102,10 +103,11 @@ pub(super) fn restore_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> 
     }
 }
 
-/// Whether two values describe the same route; one is from the kernel, which gives IPv6 routes a metric.
+/// Whether two values describe the same route; one is from the kernel, which gives an IPv6 route without a metric a usual one.
 fn is_same(found: &FullRoute, route: &FullRoute) -> bool {
-    let metric = found.metric == route.metric || route.metric == 0;
-    metric && (found.dst, found.gateway, found.link) == (route.dst, route.gateway, route.link)
+    let is_usual = route.metric == 0 && route.dst.family() == Family::V6 && found.metric == IPV6_METRIC;
+    (found.metric == route.metric || is_usual)
+        && (found.dst, found.gateway, found.link) == (route.dst, route.gateway, route.link)
 }
 
 /// Removes a route; returns the step that adds it again, if it existed.

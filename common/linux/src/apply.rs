@@ -9,6 +9,8 @@ mod traffic;
 mod vlan;
 mod wait;
 
+use std::io::{self, ErrorKind};
+
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_files::{read_private, remove_empty, remove_private, replace_private};
@@ -117,15 +119,20 @@ fn set_sysctl(
     let written = host.side(ns)?.within(|| sysctl::ensure(key, value));
     match (written, need) {
         (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
-        (Err(error), SysctlNeed::Wanted) => {
+        (Err(error), SysctlNeed::Wanted) if is_out_of_reach(&error) => {
             log::debug!("{} could not be set, and stays as it is: {error}", key.path());
             Ok(None)
         }
-        (Err(source), SysctlNeed::Required) => {
+        (Err(source), SysctlNeed::Wanted | SysctlNeed::Required) => {
             let path = sysctl::path(key);
             Err(fail!(Kernel, "failed to write {value:?} to {path}", details: "{source}"))
         }
     }
+}
+
+/// Whether a kernel parameter does not exist here, or may not be written. Anything else, such as a lack of descriptors, may pass.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Writes a file; returns what writes the earlier one back, or removes it with the directories that were made for it.

@@ -260,7 +260,7 @@ impl Datagram {
         udp.extend([0, 0]);
         udp.extend(payload);
         let pseudo = [&source.octets()[..], &destination.octets(), &[0, UDP], &udp_length.to_be_bytes(), &udp].concat();
-        // Zero would mean that there is none.
+        // A checksum of zero means that the sender computed none (RFC 768).
         let sum = match checksum(&pseudo) {
             0 => u16::MAX,
             sum => sum,

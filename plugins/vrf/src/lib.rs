@@ -240,8 +240,8 @@ fn take_out(link: &Link, ifname: &IfName, vrf: u32, table: u32, host: &mut dyn H
     removal.finish()
 }
 
-/// The kernel removes the routes of an interface that changes its place, and nothing records them: they are restored in
-/// any case, and at the second attempt if the first one fails.
+/// The kernel removes the routes of an interface that changes its place, and nothing records them, nor the parameter that keeps its
+/// addresses: they are restored in any case, and at the second attempt if the first one fails.
 fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let routes = own_routes(link.index, table, host)?;
     let kept = kept_addresses(ifname, SysctlNeed::Wanted, host)?;
@@ -250,15 +250,16 @@ fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Res
     }
     let mut removal = Removal::new(host);
     removal.step(&Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster));
+    let twice = |step: &Step, host: &mut dyn Host| host.apply(step).or_else(|_| host.apply(step));
     if let Some([_, back]) = &kept {
-        removal.step(back);
+        removal.attempt(|host| twice(back, host));
     }
     // It may have left the VRF for a moment, and be in it again.
     let now = removal.attempt(|host| host.link(Ns::Container, ifname)).flatten();
     let home = if now.is_some_and(|now| now.master == link.master) { table } else { MAIN_TABLE };
     for route in routes {
         let step = Step::RestoreRoute { ns: Ns::Container, route: route.in_table(home) };
-        removal.attempt(|host| host.apply(&step).or_else(|_| host.apply(&step)));
+        removal.attempt(|host| twice(&step, host));
     }
     removal.finish()
 }

@@ -84,7 +84,7 @@ impl Sysctl {
     }
 }
 
-/// What to do if a kernel parameter cannot be written.
+/// What to do if a kernel parameter does not exist, or may not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SysctlNeed {
     /// The step fails.

@@ -67,7 +67,7 @@ struct Known<'a> {
 /// Finds the container that is meant. A whole ID comes before a namespace, and that before the beginning of an ID.
 ///
 /// # Errors
-/// In words, if there is none, or more than one.
+/// A sentence for the user, when no container or more than one matches.
 fn find<'a>(word: &str, known: &[Known<'a>], is_same_file: impl Fn(&str, &str) -> bool) -> Result<&'a str, String> {
     let is_namespace = |one: &Known<'_>| {
         let matches = |path: &str| {

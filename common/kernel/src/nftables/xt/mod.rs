@@ -46,8 +46,8 @@ pub fn rule_bytes(family: Family, handle: u64, rule: &IptablesRule) -> Option<Ve
     Some(bytes)
 }
 
-/// Bytes of which each message of a wanted rule contains some, by which a rule of a kind that is not known here may be one; `None` if no
-/// bytes are known of one of the rules.
+/// Byte strings for wanted rules: the message of each rule contains some of them. `None` if nothing is known of one rule. A listed rule of
+/// an unknown kind may be a wanted one only if its message contains them.
 ///
 /// The message of a rule contains its addresses, and the names of the chains that it jumps to. A rule whose message lacks those of a
 /// wanted rule is another rule. So the programs are needed only if a rule of the administrator may be a wanted one.

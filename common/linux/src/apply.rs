@@ -116,14 +116,16 @@ fn set_sysctl(
     value: &str,
     need: SysctlNeed,
 ) -> Result<Option<Step>, Error> {
-    let written = host.side(ns)?.within(|| sysctl::ensure(key, value));
+    let written = host.side(ns)?.within(|| Ok(sysctl::ensure(key, value)));
     match (written, need) {
-        (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
-        (Err(error), SysctlNeed::Wanted) if is_out_of_reach(&error) => {
+        (Ok(Ok(earlier)), _) => {
+            Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need }))
+        }
+        (Ok(Err(error)), SysctlNeed::Wanted) if is_out_of_reach(&error) => {
             log::debug!("{} could not be set, and stays as it is: {error}", key.path());
             Ok(None)
         }
-        (Err(source), SysctlNeed::Wanted | SysctlNeed::Required) => {
+        (Ok(Err(source)) | Err(source), SysctlNeed::Wanted | SysctlNeed::Required) => {
             let path = sysctl::path(key);
             Err(fail!(Kernel, "failed to write {value:?} to {path}", details: "{source}"))
         }

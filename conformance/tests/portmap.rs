@@ -78,7 +78,7 @@ impl PublishingHost {
     fn left(&self) -> String {
         let rules = ["iptables", "ip6tables"].map(|program| self.sandbox.sh(&format!("{program} -t nat -S"))).concat();
         let entries: Vec<&str> = rules.lines().filter(|line| line.starts_with("-A CNI-HOSTPORT-DNAT ")).collect();
-        entries.join("\n") + &self.sandbox.sh("find /run/cni -path */ports/* -type f")
+        entries.join("\n") + &self.sandbox.sh("find /run/cni -path */port/* -type f")
     }
 }
 

@@ -179,7 +179,7 @@ fn cut(text: &str, len: usize) -> &str {
 }
 
 /// One container in one network through one interface. Everything that a plugin makes belongs to one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attachment {
     /// The network.
     pub network: NetworkName,

@@ -257,7 +257,7 @@ pub fn remove_invalid_children(
     valid: &ValidAttachments,
     removal: &mut Removal<'_>,
 ) -> Option<Vec<Attachment>> {
-    let mut records = removal.attempt(|host| AttachmentRecord::all(host.records()))?;
+    let mut records = removal.attempt(|host| AttachmentRecord::all(host.ledger()))?;
     records.retain(|AttachmentRecord { at, .. }| {
         at.network == request.network && !valid.contains(at.container.as_str(), Some(at.ifname.as_str()))
     });
@@ -327,7 +327,7 @@ fn remove_unrecorded(
     if found.is_empty() {
         return Ok(());
     }
-    let mut others = AttachmentRecord::all_but([at], host.records())?;
+    let mut others = AttachmentRecord::all_but(&[at], host.ledger())?;
     others.retain(|other| other.namespace.identity == namespace.identity);
     let may_have = |other: &AttachmentRecord, link: &Link| {
         other.link.as_ref().map_or(other.at.ifname == at.ifname, |own| own.may_be(link))

@@ -2,7 +2,8 @@
 //! reference's.
 //!
 //! Names of chains and comments name the owner of a rule, so DEL and GC find the rules without a `prevResult` and
-//! without the namespace. A record says that an attachment has such rules.
+//! without the namespace. A record says that an attachment has such rules: DEL needs it, since the configuration may have changed. Without
+//! a record, DEL of every container would have to read a long chain, or start a program.
 
 use std::net::IpAddr;
 
@@ -19,6 +20,7 @@ use cni_netfilter::iptables::{IptablesTable, stale};
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
+use cni_plugin::ledger::{self, Entry, MASQUERADE};
 use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 use cni_plugin::removal::Removal;
@@ -29,9 +31,6 @@ use crate::leftovers::{NamespaceContents, NamespaceVeth};
 
 mod iptables;
 mod nftables;
-mod record;
-
-pub use record::{addresses, forget, is_recorded};
 
 /// The plugin that lets others make the interface.
 const FLANNEL: &str = "flannel";
@@ -79,7 +78,7 @@ pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ru
 /// Plans the rules of [`rulesets`], and the record that the attachment has them, which comes first: a killed ADD leaves it. It keeps the
 /// `earlier` [`addresses`].
 pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr], earlier: &[IpAddr]) {
-    plan.owned(record::write(at, addresses, earlier));
+    plan.owned(record(at, addresses, earlier));
     rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
 }
 
@@ -201,11 +200,12 @@ fn added_addresses(request: &Request, at: &Attachment, host: &mut dyn Host) -> V
         None
     });
     let reported = reported.unwrap_or_default();
-    let recorded = record::addresses(at, host).unwrap_or_else(|error| {
+    let recorded = addresses(at, host).unwrap_or_else(|error| {
         log::warn!("DEL continues without the record of the masquerade: {}", error.in_full());
-        Vec::new()
+        None
     });
-    reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).chain(recorded).collect()
+    let reported = reported.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
+    reported.chain(recorded.unwrap_or_default()).collect()
 }
 
 /// The addresses of ADD and those of the interface, without those whose rules are `kept`.
@@ -244,7 +244,7 @@ pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
         let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&nftables::checks()))?;
         remove_found(nftables::stale(&rules.flatten().unwrap_or_default(), network, valid), host)
     });
-    removal.attempt(|host| record::remove_stale(network, valid, host));
+    removal.attempt(|host| remove_stale_records(network, valid, host));
     removal.finish()
 }
 
@@ -292,4 +292,46 @@ fn missing_by(
 ) -> Result<Vec<MissingPart>, Error> {
     let parts = rulesets(backend, at, addresses).into_iter().map(|rules| MissingPart::find(Ns::Host, rules, host));
     Ok(parts.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// The step that writes the record: the addresses of the attachment, and those of earlier ADDs without a DEL.
+fn record(at: &Attachment, addresses: &[Cidr], earlier: &[IpAddr]) -> Step {
+    let added: Vec<IpAddr> = addresses.iter().map(|cidr| cidr.address()).collect();
+    let words = added.iter().chain(earlier.iter().filter(|one| !added.contains(one))).map(ToString::to_string);
+    ledger::write(at, MASQUERADE.part(), words.collect::<Vec<_>>().join(" "))
+}
+
+/// The addresses that ADD, and earlier ones without a DEL, have made rules for. `None` without a record.
+pub fn addresses(at: &Attachment, host: &mut dyn Host) -> Result<Option<Vec<IpAddr>>, Error> {
+    Ok(host.ledger().entry(at)?.as_ref().and_then(recorded))
+}
+
+fn recorded(entry: &Entry) -> Option<Vec<IpAddr>> {
+    Some(entry.part(&MASQUERADE.part())?.split(' ').filter_map(|word| word.parse().ok()).collect())
+}
+
+/// The step that removes the record.
+pub fn forget(at: &Attachment) -> Step {
+    ledger::remove(at, [MASQUERADE.part()])
+}
+
+/// Removes the records of a network that name no valid attachment, and the jumps to a chain that another interface of the container keeps.
+///
+/// # Errors
+/// The first failure; one record does not keep the others.
+fn remove_stale_records(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut entries = host.ledger().entries(&[])?;
+    entries.retain(|entry| ledger::is_invalid(&entry.at, network, valid));
+    let mut removal = Removal::new(host);
+    for (at, own) in entries.iter().filter_map(|entry| Some((&entry.at, recorded(entry)?))) {
+        removal.attempt(|host| {
+            if valid.contains(at.container.as_str(), None) {
+                for family in iptables::families_of(&own) {
+                    host.apply(&Step::remove_rules(iptables::remove_listed(at, family, &own)))?;
+                }
+            }
+            host.apply(&forget(at)).map(drop)
+        });
+    }
+    removal.finish()
 }

@@ -158,7 +158,7 @@ impl<'a> ExpectedLink<'a> {
     fn is_of_another(&self, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
         let entered = host.namespaces().identity(Ns::Container)?;
         let is_own_namespace = entered.as_ref() == Some(&self.record.namespace.identity);
-        let records = AttachmentRecord::all(host.records())?;
+        let records = AttachmentRecord::all(host.ledger())?;
         Ok(records.iter().filter(|one| one.at != self.record.at).any(|one| {
             let is_here = entered.as_ref() == Some(&one.namespace.identity);
             let recorded = one.link.as_ref();

@@ -16,7 +16,6 @@ use cni_core::fail;
 use cni_files::{read_private, remove_empty, remove_private, replace_private};
 use cni_kernel::sysctl;
 use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed, Until};
-use cni_model::record::RecordKey;
 use cni_model::state_file::StateFile;
 use cni_plugin::host::Host as _;
 
@@ -83,11 +82,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             return Ok(is_new.then(|| Step::RemoveSource { zone: zone.clone(), address: *address }));
         }
         Step::RemoveSource { zone, address } => host.firewalld.remove_source(zone, *address)?,
-        Step::WriteRecord { key, text } => return write_record(host, key, text),
-        Step::RemoveRecord { key } => {
-            let earlier = host.records.remove(key)?;
-            return Ok(earlier.map(|text| Step::WriteRecord { key: key.clone(), text }));
-        }
+        Step::Record { at, namespace, parts } => return host.ledger.change(at, namespace.as_deref(), parts),
         Step::WriteStateFile { file, text } => return write_state_file(file, text),
         Step::RemoveStateFile { file, directories } => {
             remove_private(&file.path())?;
@@ -96,16 +91,6 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::TellDaemon(call) => drop(host.ask_daemon(call, &|_| None)?),
     }
     Ok(None)
-}
-
-/// Writes a record. The undo writes the former content back.
-fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Option<Step>, Error> {
-    let key = key.clone();
-    Ok(match host.records.write(&key, text)? {
-        None => Some(Step::RemoveRecord { key }),
-        Some(earlier) if earlier != text => Some(Step::WriteRecord { key, text: earlier }),
-        Some(_) => None,
-    })
 }
 
 /// Writes a parameter; returns what writes the earlier value back.

@@ -25,16 +25,16 @@ use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
+use cni_plugin::ledger::Ledger;
 use cni_plugin::lock::LockName;
-use cni_plugin::records::Records;
 use cni_plugin::run::{Plugin, Process, run};
 use nix::unistd::{getegid, geteuid};
 
 use crate::delegate::{ContainedPlugins, DelegateAnswer};
+use crate::ledger::identity_of;
 use crate::machine::Survey;
 use crate::netns_survey::{NetnsSurvey, SurveyScope};
 use crate::output::of_delegate;
-use crate::records::identity_of;
 use crate::side::own_netns_failed;
 use crate::{apply, delegate, inhabitants, observe, unix};
 
@@ -69,8 +69,8 @@ impl Host for LinuxHost {
         self
     }
 
-    fn records(&mut self) -> &mut dyn Records {
-        &mut self.records
+    fn ledger(&mut self) -> &mut dyn Ledger {
+        &mut self.ledger
     }
 
     fn files(&mut self) -> &mut dyn Files {

@@ -14,7 +14,7 @@ use cni_kernel::netns::Netns;
 use cni_model::link::Link;
 use cni_model::netns::{NumberedLink, Occupancy};
 
-use crate::records::identity;
+use crate::ledger::identity;
 
 const PROCESSES: &str = "/proc";
 

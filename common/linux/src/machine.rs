@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use cni_core::error::Error;
 use cni_core::fail;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_kernel::netlink::{LinkWatch, NetlinkError, Socket};
 use cni_kernel::netns::Netns;
@@ -18,8 +19,8 @@ use cni_model::plan::Ns;
 use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
 
+use crate::ledger::RunLedger;
 use crate::locks::Locks;
-use crate::records::RunRecords;
 use crate::side::{Side, own_netns_failed};
 
 /// This machine, for one request.
@@ -34,7 +35,7 @@ pub struct LinuxHost {
     /// The namespace that was last asked about, with its path. If it is open, it is entered by this: the path may lead elsewhere by then.
     asked: Option<(String, AskedNetns)>,
     pub(crate) firewalld: SystemFirewalld,
-    pub(crate) records: RunRecords,
+    pub(crate) ledger: RunLedger,
     pub(crate) locks: Locks,
     /// Calls delegates that are part of this program.
     pub(crate) contained: Option<ContainedPlugins>,
@@ -87,7 +88,7 @@ impl LinuxHost {
             kept: Vec::new(),
             asked: None,
             firewalld: SystemFirewalld::new(),
-            records: RunRecords::default(),
+            ledger: RunLedger::default(),
             locks: Locks::default(),
             contained: None,
             surveys: BTreeMap::new(),
@@ -121,12 +122,12 @@ impl LinuxHost {
 
     /// Whether there are records of attachments of this boot, and all of them belong to other network namespaces.
     pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
-        self.records.are_elsewhere()
+        self.ledger.are_elsewhere()
     }
 
-    /// The directory of the records of this boot and network namespace. It may be missing.
-    pub fn records_directory(&mut self) -> Result<PathBuf, Error> {
-        self.records.path()
+    /// The file of what is recorded of an attachment. It may be missing.
+    pub fn record_path(&mut self, at: &Attachment) -> Result<PathBuf, Error> {
+        self.ledger.path(at)
     }
 
     /// Sets whether to wait for locks that others hold. A process that already holds locks must not wait for more of them in no

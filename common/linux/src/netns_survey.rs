@@ -16,7 +16,7 @@ use cni_model::link::Link;
 use cni_model::netns::{NetnsError, NetnsView};
 
 use crate::inhabitants::hidden_processes;
-use crate::records::identity_of;
+use crate::ledger::identity_of;
 
 mod limits;
 mod mount_namespaces;

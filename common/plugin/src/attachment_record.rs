@@ -3,7 +3,6 @@
 //! Every plugin reads it in the same way. DEL does not touch a namespace that is not the recorded one: the path may
 //! belong to another container by now. The administrator's tool uses it to tell whether the attachment still lives.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,18 +12,13 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 
 use crate::host::Host;
-use crate::namespace::{Life, RecordedLink, RecordedNamespace};
-use crate::owner;
-use crate::records::Records;
+use crate::ledger::{self, ADDED, DELETION, Entry, Ledger};
+use crate::namespace::{Life, OnHost as _, RecordedLink, RecordedNamespace};
 use crate::removal::Removal;
 use crate::share::Share;
 use cni_model::link::{Address, Link};
 use cni_model::netns::{NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
-
-/// The records of attachments.
-pub const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 
 /// The plugin whose interfaces belong to the host, and are moved back instead of removed.
 pub const LENDER: &str = "host-device";
@@ -45,48 +39,42 @@ pub struct AttachmentRecord {
     pub link: Option<RecordedLink>,
     /// Whether an ADD that has not ended has replaced the record of an earlier one.
     pub is_again: bool,
+    /// When it was written, as time since 1970.
+    pub written: Duration,
 }
 
 impl AttachmentRecord {
-    /// Reads the record of an attachment. Treats a torn one as missing.
-    pub fn read(at: &Attachment, records: &mut dyn Records) -> Result<Option<Self>, Error> {
-        let text = records.read(&key(at))?;
-        Ok(text.and_then(|text| Self::parse(&text)).filter(|record| record.at == *at))
+    /// Reads the record of an attachment.
+    pub fn read(at: &Attachment, ledger: &mut dyn Ledger) -> Result<Option<Self>, Error> {
+        Ok(ledger.entry(at)?.as_ref().and_then(Self::of))
     }
 
     /// Reads the record of an attachment. `None` if it is missing or records cannot be read.
     pub fn find(at: &Attachment, host: &mut dyn Host) -> Option<Self> {
-        or_warn(at, Self::read(at, host.records())).flatten()
-    }
-
-    /// When the record of an attachment was written, as time since 1970. Returns `None` if it is missing.
-    ///
-    /// # Errors
-    /// When that cannot be found out.
-    pub fn written(at: &Attachment, records: &mut dyn Records) -> Result<Option<Duration>, Error> {
-        records.written(&key(at))
+        or_warn(at, Self::read(at, host.ledger())).flatten()
     }
 
     /// Reads the records of all attachments of the host.
-    pub fn all(records: &mut dyn Records) -> Result<Vec<Self>, Error> {
-        Self::all_but([], records)
+    pub fn all(ledger: &mut dyn Ledger) -> Result<Vec<Self>, Error> {
+        Self::all_but(&[], ledger)
     }
 
     /// Reads the records of all attachments of the host except these.
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn all_but<'a>(
-        known: impl IntoIterator<Item = &'a Attachment>,
-        records: &mut dyn Records,
-    ) -> Result<Vec<Self>, Error> {
-        let known: BTreeSet<String> = known.into_iter().map(|at| key(at).name().to_owned()).collect();
-        let mut found = Vec::new();
-        for name in records.names(ATTACHMENTS)?.into_iter().filter(|name| !known.contains(name)) {
-            let text = records.read(&RecordKey::new(ATTACHMENTS, &name)?)?;
-            found.extend(text.and_then(|text| Self::parse(&text)));
-        }
-        Ok(found)
+    pub fn all_but(known: &[&Attachment], ledger: &mut dyn Ledger) -> Result<Vec<Self>, Error> {
+        Ok(ledger.entries(known)?.iter().filter_map(Self::of).collect())
+    }
+
+    /// The record in an entry.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let mut words = entry.part(&ADDED.part())?.splitn(3, ' ');
+        let (maker, written) = (words.next()?.to_owned(), Duration::from_nanos(words.next()?.parse().ok()?));
+        let link = words.next();
+        let is_again = link == Some(AGAIN);
+        let link = link.filter(|_| !is_again).and_then(RecordedLink::parse);
+        Some(Self { at: entry.at.clone(), maker, namespace: entry.namespace.clone()?, link, is_again, written })
     }
 
     /// The record of a new attachment in a namespace, with its interface. `None` if another plugin has made the
@@ -99,7 +87,7 @@ impl AttachmentRecord {
         host: &mut dyn Host,
     ) -> Result<Option<Self>, Error> {
         let at = request.attachment()?;
-        let earlier = if share == Share::Interface { None } else { Self::read(&at, host.records())? };
+        let earlier = if share == Share::Interface { None } else { Self::read(&at, host.ledger())? };
         if earlier.is_some_and(|earlier| earlier.namespace.identity == namespace.identity) {
             return Ok(None);
         }
@@ -113,17 +101,14 @@ impl AttachmentRecord {
             namespace,
             link: link.as_ref().map(RecordedLink::of),
             is_again: false,
+            written: host.ledger().now(),
         }))
     }
 
     /// The step that writes the record.
     pub fn write(&self) -> Step {
-        Step::WriteRecord { key: key(&self.at), text: self.to_string() }
-    }
-
-    /// The step that removes the record of an attachment.
-    pub fn remove(at: &Attachment) -> Step {
-        Step::RemoveRecord { key: key(at) }
+        let parts = vec![(ADDED.part(), Some(self.to_string()))];
+        Step::Record { at: self.at.clone(), namespace: Some(self.namespace.to_string()), parts }
     }
 
     /// Whether the attachment's namespace still exists.
@@ -151,29 +136,15 @@ impl AttachmentRecord {
             NumberedLink::NoLink | NumberedLink::NoNamespace => false,
         })
     }
-
-    fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let mut words = lines.next()?.split(' ');
-        let (at, maker) = (owner::parse(&mut words)?, words.next()?.to_owned());
-        let namespace = RecordedNamespace::parse(lines.next()?)?;
-        let line = lines.next();
-        let is_again = line == Some(AGAIN);
-        let link = line.filter(|_| !is_again).map(RecordedLink::parse);
-        // A line that is cut off is a sign of a torn record.
-        if link == Some(None) {
-            return None;
-        }
-        Some(Self { at, maker, namespace, link: link.flatten(), is_again })
-    }
 }
 
+/// The text of the part; the entry has the rest.
 impl fmt::Display for AttachmentRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}\n{}\n", owner::text(&self.at), self.maker, self.namespace)?;
+        write!(f, "{} {}", self.maker, self.written.as_nanos())?;
         match &self.link {
-            Some(link) => writeln!(f, "{link}"),
-            None if self.is_again => writeln!(f, "{AGAIN}"),
+            Some(link) => write!(f, " {link}"),
+            None if self.is_again => write!(f, " {AGAIN}"),
             None => Ok(()),
         }
     }
@@ -235,7 +206,7 @@ pub fn is_entered_by_another(at: &Attachment, host: &mut dyn Host) -> Result<boo
 /// Whether the entered namespace is recorded for another container, and so is not this attachment's.
 pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(false) };
-    let records = or_warn(at, AttachmentRecord::all(host.records())).unwrap_or_default();
+    let records = or_warn(at, AttachmentRecord::all(host.ledger())).unwrap_or_default();
     Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
 }
 
@@ -249,7 +220,7 @@ pub fn is_of_another_attachment(at: &Attachment, link: &Link, host: &mut dyn Hos
     if AttachmentRecord::find(at, host).as_ref().is_some_and(has_link) {
         return Ok(false);
     }
-    for other in AttachmentRecord::all_but([at], host.records())?.iter().filter(|one| has_link(one)) {
+    for other in AttachmentRecord::all_but(&[at], host.ledger())?.iter().filter(|one| has_link(one)) {
         if other.namespace.is_entered(host)? {
             return Ok(true);
         }
@@ -262,19 +233,21 @@ fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
     done.inspect_err(|error| log::warn!("the record of {} cannot be used: {}", at.container, error.in_full())).ok()
 }
 
-/// Ends the DEL of a plugin: the record is removed with the interface, or by the last of these plugins. Returns whether this is the last.
+/// Ends the DEL of a plugin: the record is removed with the interface, or by the last of these plugins, and the mark of the DEL with the
+/// interface. Returns whether this is the last.
 pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let is_last = match share {
         Share::Interface => true,
         Share::Rules | Share::Properties => {
             // With a missing one go drafts that a killed ADD has left.
-            let record = or_warn(at, AttachmentRecord::read(at, host.records()));
+            let record = or_warn(at, AttachmentRecord::read(at, host.ledger()));
             record.is_some_and(|record| record.is_none_or(|record| record.maker == plugin))
         }
         Share::Nothing => false,
     };
     if is_last {
-        host.apply(&AttachmentRecord::remove(at))?;
+        let mark = (share == Share::Interface).then(|| DELETION.part());
+        host.apply(&ledger::remove(at, [ADDED.part()].into_iter().chain(mark)))?;
     }
     Ok(is_last)
 }
@@ -287,18 +260,12 @@ pub fn remove_invalid(
     valid: &ValidAttachments,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
-    let records = AttachmentRecord::all(host.records())?;
+    let records = AttachmentRecord::all(host.ledger())?;
     let mut removal = Removal::new(host);
-    let is_own = |record: &&AttachmentRecord| record.maker == plugin && record.at.network == *network;
-    for record in records.iter().filter(is_own).filter(|record| !is_valid(&record.at)) {
-        removal.step(&AttachmentRecord::remove(&record.at));
+    for record in records.iter().filter(|one| one.maker == plugin && ledger::is_invalid(&one.at, network, valid)) {
+        removal.step(&ledger::remove(&record.at, [ADDED.part()]));
     }
     removal.finish()
-}
-
-fn key(at: &Attachment) -> RecordKey {
-    RecordKey::hashed(ATTACHMENTS, "", &owner::text(at))
 }
 
 #[cfg(test)]
@@ -307,25 +274,18 @@ mod tests {
     use cni_model::netns::NamespaceNumber;
 
     #[test]
-    fn a_record_is_read_back_and_a_torn_one_is_missing() {
-        let at = owner::parse(&mut "net ctr eth0".split(' ')).expect("an attachment");
+    fn a_record_is_read_back() {
+        let at = ledger::parse_attachment(&mut "net ctr eth0".split(' ')).expect("an attachment");
         let number = Some(NamespaceNumber { value: 17, is_unique: true });
         let namespace = RecordedNamespace { identity: "boot:1".to_owned(), number, path: "/run/netns/a b".to_owned() };
         let link =
             RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned(), parent: None };
         for (link, is_again) in [(None, false), (None, true), (Some(link), false)] {
-            let (at, namespace) = (at.clone(), namespace.clone());
-            let record = AttachmentRecord { at, maker: "bridge".to_owned(), namespace, link, is_again };
-            assert_eq!(AttachmentRecord::parse(&record.to_string()), Some(record));
-        }
-        for torn in [
-            "",
-            "net ctr eth0 bridge",
-            "net ctr eth0\nboot:1 /run",
-            "net ctr eth0 bridge\nboot:1",
-            "net ctr eth0 bridge\nboot:1 /run\n2 ve",
-        ] {
-            assert_eq!(AttachmentRecord::parse(torn), None, "{torn:?}");
+            let (at, namespace, written) = (at.clone(), namespace.clone(), Duration::from_nanos(1));
+            let record = AttachmentRecord { at, maker: "bridge".to_owned(), namespace, link, is_again, written };
+            let Step::Record { at, namespace, parts } = record.write() else { panic!("another step") };
+            let (entry, _) = Entry::changed(None, &at, namespace.as_deref(), &parts);
+            assert_eq!(AttachmentRecord::of(&entry.expect("with parts")), Some(record));
         }
     }
 }

@@ -20,16 +20,13 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 
 use crate::host::Host;
+use crate::ledger::{self, DELETION};
 use crate::lock::LockName;
-use crate::namespace::{Life, RecordedNamespace};
+use crate::namespace::{self, Life, OnHost as _, RecordedNamespace};
 use crate::other_network;
 use crate::share::Share;
 use cni_model::netns::NetnsError;
-use cni_model::plan::{Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
-
-/// The marks of attachments that are being deleted.
-const DELETING: RecordKind = RecordKind::new("deleting");
+use cni_model::plan::Ns;
 
 /// The longest time from the first DEL of an attachment to its last.
 const LONGEST_DEL: Duration = Duration::from_secs(3600);
@@ -51,13 +48,6 @@ pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut 
         Share::Rules => or_warn(at, mark(at, netns, host)),
     }
     lock(at, "DEL", host);
-}
-
-/// Ends a DEL that has removed everything of the plugin's share.
-pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
-    if share == Share::Interface {
-        or_warn(at, host.apply(&Step::RemoveRecord { key: mark_key(at) }).map(drop));
-    }
 }
 
 /// Begins to lock several attachments: no other process does.
@@ -87,13 +77,10 @@ pub fn begin_gc(network: &NetworkName, host: &mut dyn Host) -> Result<(), Error>
 /// interface that no longer exists belongs to an earlier attachment of these names, which plugins of other projects
 /// have deleted and added again.
 pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    match host.records().read(&mark_key(at))? {
-        Some(text) => {
-            let marked = Mark::parse(&text).and_then(|mark| mark.interface);
-            marked.map_or(Ok(true), |interface| interface.is_here(host))
-        }
-        None => Ok(false),
-    }
+    let entry = host.ledger().entry(at)?;
+    let Some(text) = entry.as_ref().and_then(|entry| entry.part(&DELETION.part())) else { return Ok(false) };
+    let marked = Mark::parse(text).and_then(|mark| mark.interface);
+    marked.map_or(Ok(true), |interface| interface.is_here(host))
 }
 
 /// Locks the attachment. If the lock does not become free, the work continues as it did before this lock existed.
@@ -112,15 +99,13 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
 
 /// Marks the attachment. One without its interface needs no mark: `repair` skips it.
 fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
-    let made = host.records().since_boot()?;
+    let made = host.ledger().since_boot()?;
     // What is left of others does not keep this one from its mark.
     let swept = remove_useless_marks(made, host);
     let Some(path) = netns else { return swept };
     let marked = match host.enter(path) {
         Ok(()) => match host.link(Ns::Container, &at.ifname)? {
-            Some(link) => {
-                Some(MarkedInterface { index: link.index, namespace: RecordedNamespace::of_entered(path, host)? })
-            }
+            Some(link) => Some(MarkedInterface { index: link.index, namespace: namespace::of_entered(path, host)? }),
             None => return swept,
         },
         Err(NetnsError::Gone { .. }) => return swept,
@@ -130,7 +115,7 @@ fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(),
         }
     };
     let text = Mark { made, interface: marked }.to_string();
-    host.apply(&Step::WriteRecord { key: mark_key(at), text })?;
+    host.apply(&ledger::write(at, DELETION.part(), text))?;
     swept
 }
 
@@ -139,11 +124,10 @@ const MOST_LOOKS: usize = 8;
 
 /// Removes marks of interfaces that no longer exist, those older than [`LONGEST_DEL`], and those that make no sense.
 fn remove_useless_marks(now: Duration, host: &mut dyn Host) -> Result<(), Error> {
-    for name in host.records().names(DELETING)?.into_iter().take(MOST_LOOKS) {
-        let key = RecordKey::new(DELETING, &name)?;
-        let Some(text) = host.records().read(&key)? else { continue };
-        if Mark::parse(&text).is_none_or(|mark| mark.is_useless(now, host)) {
-            host.apply(&Step::RemoveRecord { key })?;
+    for entry in host.ledger().holders(DELETION, &|_| true)?.iter().take(MOST_LOOKS) {
+        let mark = entry.part(&DELETION.part()).and_then(Mark::parse);
+        if mark.is_none_or(|mark| mark.is_useless(now, host)) {
+            host.apply(&ledger::remove(&entry.at, [DELETION.part()]))?;
         }
     }
     Ok(())
@@ -160,7 +144,7 @@ struct Mark {
 
 impl Mark {
     fn parse(text: &str) -> Option<Self> {
-        let (seconds, interface) = text.split_once('\n')?;
+        let (seconds, interface) = text.split_once(' ')?;
         let made = Duration::from_secs(seconds.parse().ok()?);
         Some(Self { made, interface: MarkedInterface::parse(interface) })
     }
@@ -173,7 +157,7 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.made.as_secs())?;
+        write!(f, "{} ", self.made.as_secs())?;
         self.interface.as_ref().map_or(Ok(()), |interface| write!(f, "{interface}"))
     }
 }
@@ -220,13 +204,8 @@ impl fmt::Display for MarkedInterface {
 }
 
 fn unmark(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let key = mark_key(at);
-    if host.records().read(&key)?.is_some() {
-        host.apply(&Step::RemoveRecord { key })?;
+    if host.ledger().entry(at)?.is_some_and(|entry| entry.part(&DELETION.part()).is_some()) {
+        host.apply(&ledger::remove(at, [DELETION.part()]))?;
     }
     Ok(())
-}
-
-fn mark_key(at: &Attachment) -> RecordKey {
-    RecordKey::hashed(DELETING, "", &format!("{}\0{}\0{}", at.network, at.container, at.ifname))
 }

@@ -21,8 +21,8 @@ use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 
+use crate::ledger::Ledger;
 use crate::lock::LockName;
-use crate::records::Records;
 
 /// Which links are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub trait Host {
     fn namespaces(&mut self) -> &mut dyn NamespaceState;
 
     /// Records of the plugins.
-    fn records(&mut self) -> &mut dyn Records;
+    fn ledger(&mut self) -> &mut dyn Ledger;
 
     /// Questions about files.
     fn files(&mut self) -> &mut dyn Files;

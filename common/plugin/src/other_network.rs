@@ -11,22 +11,20 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_model::link::Link;
 use cni_model::netns::NumberedLink;
-use cni_model::plan::{Ns, Step};
-use cni_model::record::RecordKind;
+use cni_model::plan::Ns;
+use cni_model::record::PartKind;
 use serde::{Deserialize, Serialize};
 
 use crate::attachment_record::{AttachmentRecord, is_of_another_attachment};
 use crate::host::Host;
-use crate::json_record::JsonRecord;
-use crate::namespace::{Life, RecordedNamespace};
+use crate::json_part::JsonPart;
+use crate::ledger::REFUSAL;
+use crate::namespace::{Life, OnHost as _, RecordedNamespace};
 use crate::share::Share;
 
 /// The mark of a refused ADD.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Refusal {
-    network: String,
-    container: String,
-    ifname: String,
     /// The plugin that has refused. Those before it in the list have made something.
     plugin: String,
     /// Whether everything was undone. Otherwise DEL removes what is found under the network's own name.
@@ -37,20 +35,11 @@ struct Refusal {
     namespace: Option<String>,
 }
 
-impl JsonRecord for Refusal {
-    const KIND: RecordKind = RecordKind::new("refused");
-
-    fn names(&self) -> [&str; 3] {
-        [&self.network, &self.container, &self.ifname]
-    }
+impl JsonPart for Refusal {
+    const KIND: PartKind = REFUSAL;
 }
 
 impl Refusal {
-    fn of(at: &Attachment) -> Self {
-        let [network, container, ifname] = names(at).map(str::to_owned);
-        Self { network, container, ifname, plugin: String::new(), is_undone: false, interface: None, namespace: None }
-    }
-
     fn namespace(&self) -> Option<RecordedNamespace> {
         self.namespace.as_deref().and_then(RecordedNamespace::parse)
     }
@@ -65,14 +54,14 @@ impl Refusal {
     }
 
     /// Whether what had the name is still there, under any name.
-    fn is_needed(&self, host: &mut dyn Host) -> Result<bool, Error> {
+    fn is_needed(&self, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
         let number = self.namespace().and_then(|namespace| namespace.number);
         if let (Some(number), Some(interface)) = (number, self.interface)
             && let NumberedLink::Link(_) = host.namespaces().numbered_link(number.value, interface)?
         {
             return Ok(true);
         }
-        has_other(self.names(), host)
+        has_other(at, host)
     }
 }
 
@@ -87,17 +76,16 @@ pub fn mark(
 ) -> Result<(), Error> {
     let at = request.attachment()?;
     let link = if share == Share::Interface { link_of_name(&at, request, host)? } else { None };
-    let own = AttachmentRecord::read(&at, host.records())?;
+    let own = AttachmentRecord::read(&at, host.ledger())?;
     if share == Share::Nothing
         || own.is_some_and(|own| own.link.is_some() || own.maker == plugin)
-        || link.is_none() && records_of_name(names(&at), host)?.is_empty()
+        || link.is_none() && records_of_name(&at, host)?.is_empty()
     {
         return Ok(());
     }
     let (plugin, namespace) = (plugin.to_owned(), namespace.map(ToString::to_string));
     let interface = link.map(|link| link.index);
-    let refusal = Refusal { plugin, is_undone, interface, namespace, ..Refusal::of(&at) };
-    host.apply(&refusal.write(&at)).map(drop)
+    host.apply(&Refusal { plugin, is_undone, interface, namespace }.write(&at)).map(drop)
 }
 
 /// The attachments under former names of the network: there is no record of this one, but of the same interface of the same container, in
@@ -105,14 +93,14 @@ pub fn mark(
 pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -> Result<Vec<Attachment>, Error> {
     let at = request.attachment()?;
     if share == Share::Nothing
-        || AttachmentRecord::read(&at, host.records())?.is_some()
+        || AttachmentRecord::read(&at, host.ledger())?.is_some()
         || refusal(plugin, share, request, host)?.is_some()
     {
         return Ok(Vec::new());
     }
     let is_reached = request.netns().is_some_and(|path| host.enter(path).is_ok());
     let here = if is_reached { host.namespaces().identity(Ns::Container)? } else { None };
-    let mut found = records_of_name(names(&at), host)?;
+    let mut found = records_of_name(&at, host)?;
     found.retain(|one| share != Share::Interface || one.maker == plugin);
     found.retain(|one| here.as_ref() == Some(&one.namespace.identity) || one.life(host) == Life::Dead);
     if !found.is_empty() && !can_mark(&at, host)? {
@@ -124,7 +112,7 @@ pub fn former(plugin: &str, share: Share, request: &Request, host: &mut dyn Host
 
 /// Whether a mark can be written. Otherwise that of a refused ADD may be missing.
 fn can_mark(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    host.apply(&Refusal::of(at).write(at))?;
+    host.apply(&Refusal::default().write(at))?;
     let is_written = Refusal::read(at, host)?.is_some();
     host.apply(&Refusal::remove(at)).map(|_| is_written)
 }
@@ -158,7 +146,7 @@ fn refusal(plugin: &str, share: Share, request: &Request, host: &mut dyn Host) -
     }
     let link = link_of_name(&at, request, host)?;
     if link.is_some_and(|link| Some(link.index) == refusal.interface) && refusal.is_of_entered(host)?
-        || has_other(refusal.names(), host)?
+        || has_other(&at, host)?
     {
         log::info!("ADD of {} to {} was refused, so DEL leaves alone what is not its own", at.container, at.network);
         return Ok(Some(refusal));
@@ -174,36 +162,28 @@ pub fn unmark(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the marks of attachments, by their network, container and interface name, once nothing has the name: DEL may be called again. And
-/// those of namespaces that have ended.
-pub fn sweep(is_useless: impl Fn([&str; 3]) -> bool, host: &mut dyn Host) -> Result<(), Error> {
-    for (key, refusal) in Refusal::all(host)? {
-        if refusal.has_ended(host) || is_useless(refusal.names()) && !refusal.is_needed(host)? {
-            host.apply(&Step::RemoveRecord { key })?;
+/// Removes the marks of attachments once nothing has the name: DEL may be called again. And those of namespaces that have ended.
+pub fn sweep(is_useless: impl Fn(&Attachment) -> bool, host: &mut dyn Host) -> Result<(), Error> {
+    for (at, refusal) in Refusal::all(host)? {
+        if refusal.has_ended(host) || is_useless(&at) && !refusal.is_needed(&at, host)? {
+            host.apply(&Refusal::remove(&at))?;
         }
     }
     Ok(())
 }
 
 /// The records of other networks of the same interface of the same container.
-fn records_of_name(
-    [network, container, ifname]: [&str; 3],
-    host: &mut dyn Host,
-) -> Result<Vec<AttachmentRecord>, Error> {
-    let mut found = AttachmentRecord::all(host.records())?;
+fn records_of_name(own: &Attachment, host: &mut dyn Host) -> Result<Vec<AttachmentRecord>, Error> {
+    let mut found = AttachmentRecord::all(host.ledger())?;
     found.retain(|AttachmentRecord { at, .. }| {
-        at.network.as_str() != network && at.container.as_str() == container && at.ifname.as_str() == ifname
+        at.network != own.network && (&at.container, &at.ifname) == (&own.container, &own.ifname)
     });
     Ok(found)
 }
 
 /// Whether another network has an interface of the name, in a namespace that may live.
-fn has_other(names: [&str; 3], host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(records_of_name(names, host)?.iter().any(|other| other.life(host) != Life::Dead))
-}
-
-fn names(at: &Attachment) -> [&str; 3] {
-    [at.network.as_str(), at.container.as_str(), at.ifname.as_str()]
+fn has_other(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(records_of_name(at, host)?.iter().any(|other| other.life(host) != Life::Dead))
 }
 
 /// The interface that has the attachment's name in the container.

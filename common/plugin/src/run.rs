@@ -8,11 +8,10 @@ use crate::attachment_record::{self, AttachmentRecord};
 use crate::exclusion;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::ledger;
 use crate::missing::{MissingPart, MissingRecords};
-use crate::namespace::{Life, RecordedNamespace};
+use crate::namespace::{self, Life, RecordedNamespace};
 use crate::other_network;
-use crate::owner::RecordedOwner;
-use crate::records::Records;
 use crate::share::Share;
 use cni_core::error::{Error, Failures};
 use cni_core::fail;
@@ -90,12 +89,6 @@ pub trait Plugin: Sync {
         _host: &mut dyn Host,
     ) -> Result<MissingRecords, Error> {
         Ok(MissingRecords::default())
-    }
-
-    /// The attachments that the plugin has records of its own about, except these. The administrator's `gc` asks: a repair writes
-    /// such records for a container that other plugins have made, and their DEL does not remove them.
-    fn owners_but(&self, _known: &[&Attachment], _records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
-        Ok(Vec::new())
     }
 
     /// Whether what the plugin made for an attachment, whose recorded namespace has ended, may serve a container: plugins of others may
@@ -230,16 +223,18 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
     // The namespace gets its number (`nsid`, ip-netns(8)) before the interface is made: with a veth, the kernel chooses a number for the
     // namespace of the other end. An IPAM plugin leaves it to its caller.
-    let namespace = if plugin.share() == Share::Nothing { None } else { RecordedNamespace::observe(request, host)? };
+    let namespace = if plugin.share() == Share::Nothing { None } else { namespace::observe(request, host)? };
     let mut journal = Journal::new(host);
-    if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
-        begin_interface(plugin, request, namespace, &mut journal)?;
+    if let Some(namespace) = &namespace {
+        match plugin.share() {
+            Share::Interface => begin_interface(plugin, request, namespace, &mut journal)?,
+            Share::Rules => record(plugin, request, namespace, &mut journal)?,
+            Share::Properties | Share::Nothing => {}
+        }
     }
     let written = plugin.add(request, &mut journal).and_then(|result| {
-        if let Some(namespace) = namespace.clone() {
-            let (kind, share) = (plugin.kind(), plugin.share());
-            let observed = AttachmentRecord::observe(kind, share, request, namespace, journal.host())?;
-            observed.map_or(Ok(()), |record| write_record(&record, &mut journal))?;
+        if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() != Share::Rules) {
+            record(plugin, request, namespace, &mut journal)?;
         }
         let text = result.render(request.version)?;
         process.write_stdout(&text).map_err(unwritten)
@@ -288,13 +283,21 @@ fn begin_interface(
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
     // A record without a link is of an ADD that was killed; it says whether an ADD before that one was completed.
     let is_again = earlier.is_some_and(|earlier| earlier.link.is_some() || earlier.is_again);
-    write_record(&AttachmentRecord { at, maker, namespace, link: None, is_again }, journal)
+    let written = journal.host().ledger().now();
+    let record = AttachmentRecord { at, maker, namespace, link: None, is_again, written };
+    journal.apply(&Plan::of_owned([record.write()]))
 }
 
-fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<(), Error> {
-    let mut plan = Plan::default();
-    plan.owned(record.write());
-    journal.apply(&plan)
+/// Records the attachment with its interface, unless another plugin has.
+fn record(
+    plugin: &dyn Plugin,
+    request: &Request,
+    namespace: &RecordedNamespace,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    let (kind, share) = (plugin.kind(), plugin.share());
+    let observed = AttachmentRecord::observe(kind, share, request, namespace.clone(), journal.host())?;
+    journal.apply(&Plan::of_owned(observed.map(|record| record.write())))
 }
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -306,9 +309,9 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     }
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
-    exclusion::end_del(share, &at, host);
     if attachment_record::end_del(plugin.kind(), share, &at, host)? {
-        or_warn(other_network::sweep(|names| names[1..] == [at.container.as_str(), at.ifname.as_str()], host));
+        let has_names = |other: &Attachment| (&other.container, &other.ifname) == (&at.container, &at.ifname);
+        or_warn(other_network::sweep(has_names, host));
     }
     Ok(())
 }
@@ -347,8 +350,7 @@ fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &m
     }
     exclusion::begin_gc(&request.network, host)?;
     plugin.gc(request, valid, host)?;
-    let is_own = |network: &str| network == request.network.as_str();
-    or_warn(other_network::sweep(|names| is_own(names[0]) && !valid.contains(names[1], Some(names[2])), host));
+    or_warn(other_network::sweep(|at| ledger::is_invalid(at, &request.network, valid), host));
     attachment_record::remove_invalid(plugin.kind(), &request.network, valid, host)
 }
 

@@ -1,8 +1,10 @@
 //! Locks and marks of an attachment, and what repair learns from them.
 
 use cni_core::names::Attachment;
-use cni_plugin::exclusion::{begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
+use cni_plugin::attachment_record::end_del;
+use cni_plugin::exclusion::{begin_add, begin_del, begin_gc, begin_repair, is_being_deleted};
 use cni_plugin::host::Host as _;
+use cni_plugin::ledger::Entry;
 use cni_plugin::lock::LockName;
 use cni_plugin::share::Share;
 
@@ -39,13 +41,9 @@ fn the_mark_comes_with_the_del_of_rules_and_goes_with_the_interface_or_the_next_
         if is_add {
             begin_add(share, &ours, &mut host)
         } else {
-            end_del(share, &ours, &mut host)
+            end_del("stub", share, &ours, &mut host).expect("ended");
         }
-        assert_eq!(
-            (is_marked(&ours, &mut host), host.records.len()),
-            (stays, usize::from(stays)),
-            "{share:?} {is_add}"
-        );
+        assert_eq!((is_marked(&ours, &mut host), host.ledger.len()), (stays, usize::from(stays)), "{share:?} {is_add}");
         assert!(!is_marked(&at("c1", "eth1"), &mut host) && !is_marked(&at("c2", "eth0"), &mut host));
     }
 }
@@ -111,15 +109,15 @@ fn the_next_del_takes_away_the_marks_of_what_is_gone_or_was_given_up() {
         let (mut host, other) = (StubHost::new(), at("c2", "eth0"));
         host.add("/run/netns/c2");
         begin_del(Share::Rules, &other, Some("/run/netns/c2"), &mut host);
-        let mark = host.records.values_mut().next().expect("a mark");
-        *mark = mark.replacen("86400", made, 1);
+        let mark = host.ledger.values_mut().next().expect("a mark");
+        *mark = Entry::parse(&mark.to_string().replacen("86400", made, 1)).expect("an entry");
         match change {
             "ended" => host.namespaces[1].has_ended = true,
             "bare" => host.namespaces[1].links.clear(),
             _ => {}
         }
         begin_del(Share::Rules, &at("c1", "eth0"), Some(NETNS), &mut host);
-        assert_eq!(host.records.len(), 1 + usize::from(is_kept), "{made} {change}");
+        assert_eq!(host.ledger.len(), 1 + usize::from(is_kept), "{made} {change}");
         host.enter(NETNS).expect("it lives");
         assert!(is_marked(&at("c1", "eth0"), &mut host));
     }

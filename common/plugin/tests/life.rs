@@ -1,12 +1,14 @@
 //! Whether a container lives: what its number, its path and a process in it tell.
 
+use std::time::Duration;
+
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::netns::NamespaceNumber;
 use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, remove_abandoned, remove_invalid};
 use cni_plugin::host::Host as _;
-use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
+use cni_plugin::namespace::{self, Life, OnHost as _, RecordedLink, RecordedNamespace};
 
 use crate::stub::{NETNS, StubHost, StubNamespace, at};
 
@@ -14,7 +16,7 @@ use crate::stub::{NETNS, StubHost, StubNamespace, at};
 fn recorded(change: fn(&mut StubHost)) -> (StubHost, RecordedNamespace) {
     let mut host = StubHost::new();
     host.enter(NETNS).expect("entered");
-    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+    let namespace = namespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
     change(&mut host);
     (host, namespace)
 }
@@ -102,7 +104,7 @@ fn a_namespace_is_anothers_by_the_own_record_and_without_it_by_that_of_another_c
         let mut host = StubHost::new();
         host.add("/run/netns/there");
         host.enter(path).expect("entered");
-        let namespace = RecordedNamespace::of_entered(path, &mut host).expect("asked").expect("identified");
+        let namespace = namespace::of_entered(path, &mut host).expect("asked").expect("identified");
         host.apply(&record(at(container, ifname), "bridge", &namespace, None).write()).expect("written");
         host.enter(NETNS).expect("entered");
         let found = is_entered_by_another(&at("c1", "eth0"), &mut host).expect("asked");
@@ -112,7 +114,7 @@ fn a_namespace_is_anothers_by_the_own_record_and_without_it_by_that_of_another_c
 
 fn record(at: Attachment, maker: &str, namespace: &RecordedNamespace, link: Option<&Link>) -> AttachmentRecord {
     let (namespace, link) = (namespace.clone(), link.map(RecordedLink::of));
-    AttachmentRecord { at, maker: maker.to_owned(), namespace, link, is_again: false }
+    AttachmentRecord { at, maker: maker.to_owned(), namespace, link, is_again: false, written: Duration::ZERO }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
@@ -11,7 +12,7 @@ use cni_core::version::Version;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::namespace::{self, RecordedNamespace};
 use cni_plugin::other_network::{former, mark};
 use cni_plugin::run::{Plugin, Process, run};
 use cni_plugin::share::Share;
@@ -74,10 +75,17 @@ impl Process for StubProcess {
 fn recorded() -> (StubHost, RecordedNamespace) {
     let mut host = StubHost::new();
     host.enter(NETNS).expect("entered");
-    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+    let namespace = namespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
     let at = Attachment { network: NetworkName::parse("former").expect("a network"), ..at("c1", "eth0") };
     let maker = "stub".to_owned();
-    let record = AttachmentRecord { at, maker, namespace: namespace.clone(), link: None, is_again: false };
+    let record = AttachmentRecord {
+        at,
+        maker,
+        namespace: namespace.clone(),
+        link: None,
+        is_again: false,
+        written: Duration::ZERO,
+    };
     host.apply(&record.write()).expect("written");
     (host, namespace)
 }
@@ -88,8 +96,8 @@ fn environment() -> Environment {
 }
 
 /// The exit status of a DEL of the network `net`, what it prints, and the networks of the plugin's DELs.
-fn deleted(are_records_unreadable: bool) -> (u8, String, Vec<String>) {
-    let host = StubHost { are_records_unreadable, ..recorded().0 };
+fn deleted(is_ledger_unreadable: bool) -> (u8, String, Vec<String>) {
+    let host = StubHost { is_ledger_unreadable, ..recorded().0 };
     let (plugin, mut process) = (StubPlugin::default(), StubProcess { host, stdout: String::new() });
     let status = run(&plugin, "1", environment(), &mut process);
     (status, process.stdout, plugin.0.into_inner().expect("one thread"))

@@ -1,4 +1,4 @@
-//! A host that notes what it is asked to do: records, locks, and namespaces with their links. Of all steps only those of records change anything.
+//! A host that notes what it is asked to do: a ledger, locks, and namespaces with their links. Of all steps only those of the ledger change anything.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, Link};
 use cni_model::netns::{NamespaceNumber, NetnsError, NetnsView, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::record::PartKind;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
+use cni_plugin::ledger::{Entry, Ledger};
 use cni_plugin::lock::LockName;
-use cni_plugin::records::Records;
 
 pub const NETNS: &str = "/run/netns/c1";
 
@@ -49,11 +49,10 @@ pub struct StubHost {
     pub entered: usize,
     /// What is entered again after work elsewhere.
     pub kept: Vec<usize>,
-    /// By kind and name.
-    pub records: BTreeMap<String, String>,
+    pub ledger: BTreeMap<Attachment, Entry>,
     pub locks: Vec<LockName>,
     pub are_locks_held: bool,
-    pub are_records_unreadable: bool,
+    pub is_ledger_unreadable: bool,
     /// The steps, those that failed included, and the calls of other plugins.
     pub applied: Vec<String>,
     pub failing: Vec<usize>,
@@ -75,7 +74,7 @@ impl StubHost {
     }
 
     fn require_readable(&self) -> Result<(), Error> {
-        if self.are_records_unreadable { Err(Told("unreadable").into()) } else { Ok(()) }
+        if self.is_ledger_unreadable { Err(Told("unreadable").into()) } else { Ok(()) }
     }
 
     fn numbered(&self, number: i32) -> Option<&StubNamespace> {
@@ -128,7 +127,7 @@ impl Host for StubHost {
         self
     }
 
-    fn records(&mut self) -> &mut dyn Records {
+    fn ledger(&mut self) -> &mut dyn Ledger {
         self
     }
 
@@ -142,10 +141,11 @@ impl Host for StubHost {
         if self.failing.contains(&self.applied.len()) {
             return Err(Told("refused").into());
         }
-        if let Step::WriteRecord { key, text } = step {
-            self.records.insert(key.to_string(), text.clone());
-        } else if let Step::RemoveRecord { key } = step {
-            self.records.remove(&key.to_string());
+        if let Step::Record { at, namespace, parts } = step {
+            let earlier = self.ledger.remove(at);
+            let (entry, undo) = Entry::changed(earlier, at, namespace.as_deref(), parts);
+            self.ledger.extend(entry.map(|entry| (at.clone(), entry)));
+            return Ok(Some(undo));
         } else if let Step::WriteStateFile { file, .. } = step {
             return Ok(Some(Step::RemoveStateFile { file: file.clone(), directories: Vec::new() }));
         }
@@ -210,21 +210,27 @@ impl NamespaceState for StubHost {
     }
 }
 
-impl Records for StubHost {
-    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
+impl Ledger for StubHost {
+    fn entry(&mut self, at: &Attachment) -> Result<Option<Entry>, Error> {
         self.require_readable()?;
-        Ok(self.records.get(&key.to_string()).cloned())
+        Ok(self.ledger.get(at).cloned())
     }
 
-    fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
+    fn entries(&mut self, known: &[&Attachment]) -> Result<Vec<Entry>, Error> {
         self.require_readable()?;
-        let names = self.records.keys().filter_map(|key| key.split_once('/'));
-        Ok(names.filter(|(of, _)| *of == kind.as_str()).map(|(_, name)| name.to_owned()).collect())
+        Ok(self.ledger.values().filter(|entry| !known.contains(&&entry.at)).cloned().collect())
+    }
+
+    fn holders(&mut self, kind: PartKind, _is_meant: &dyn Fn(&str) -> bool) -> Result<Vec<Entry>, Error> {
+        self.require_readable()?;
+        Ok(self.ledger.values().filter(|entry| entry.part(&kind.part()).is_some()).cloned().collect())
     }
 
     fn since_boot(&mut self) -> Result<Duration, Error> {
         Ok(Duration::from_secs(86400))
     }
 
-    unused! { fn written(&RecordKey) -> Result<Option<Duration>, Error>; }
+    fn now(&mut self) -> Duration {
+        Duration::from_secs(7)
+    }
 }

@@ -4,12 +4,13 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Sharing, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::record::PartKind;
 use cni_model::state_file::StateFile;
 use cni_plugin::journal::Journal;
+use cni_plugin::ledger;
 use cni_plugin::removal::Removal;
 
-use crate::stub::{StubHost, Told};
+use crate::stub::{StubHost, Told, at};
 
 fn create() -> Step {
     let name = IfName::parse("d0").expect("a name");
@@ -101,7 +102,7 @@ fn addresses_are_released_after_a_later_removal_of_the_link() {
 
 #[test]
 fn a_removal_tries_everything_and_tells_the_first_failure() {
-    let remove = |name| Step::RemoveRecord { key: RecordKey::new(RecordKind::new("things"), name).expect("a key") };
+    let remove = |thing| ledger::remove(&at("c1", "eth0"), [PartKind::new("thing").about(thing)]);
     let mut host = StubHost { failing: vec![1], ..StubHost::new() };
     let mut removal = Removal::new(&mut host);
     let mut both = planned(Sharing::Owned, remove("a"));

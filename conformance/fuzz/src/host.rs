@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
+use cni_core::names::Attachment;
 use cni_core::names::ChainName;
 use cni_core::request::{Command, Request};
 use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_model::netns::{NamespaceNumber, NetnsError, NetnsView, NumberedLink, Occupancy};
 use cni_model::plan::{LinkKind, LinkMove, Ns, Step, Sysctl};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::record::PartKind;
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_model::traffic::{RedirectPart, TrafficControl};
@@ -23,8 +24,10 @@ use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, Shared
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError};
 use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
+use cni_plugin::ledger::{
+    CHAIN, Entry, Ledger, TUNING, names, of_container, of_container_in_network, parse_attachment,
+};
 use cni_plugin::lock::LockName;
-use cni_plugin::records::Records;
 
 /// Methods whose answers do not depend on what is asked.
 macro_rules! answers {
@@ -39,7 +42,7 @@ pub struct FuzzHost {
     pub applied: Vec<String>,
     /// What the IPAM plugin answers.
     pub answer: String,
-    /// What each record says, and each state file, and each file of an administrator.
+    /// What each part of an entry says, and each state file, and each file of an administrator.
     pub record: Option<String>,
     pub state_file: Option<String>,
     pub administrators_file: Option<String>,
@@ -124,7 +127,7 @@ impl Host for FuzzHost {
         fn random() -> [u8; 8] { [7; 8] }
     }
     itself!(
-        routing: Routing, devices: Devices, namespaces: NamespaceState, records: Records, files: Files,
+        routing: Routing, devices: Devices, namespaces: NamespaceState, ledger: Ledger, files: Files,
         firewalld: Firewalld
     );
 }
@@ -199,18 +202,40 @@ impl NamespaceState for FuzzHost {
     }
 }
 
-impl Records for FuzzHost {
-    fn read(&mut self, _key: &RecordKey) -> Result<Option<String>, Error> {
-        Ok(self.record.clone())
+impl FuzzHost {
+    /// The entry of an attachment, in which each part says the same.
+    fn entry_of(&self, at: &Attachment) -> Option<Entry> {
+        let text = self.record.as_deref()?.replace('\n', " ");
+        let hashed = [of_container_in_network(CHAIN, at), of_container(TUNING, at)];
+        let words = "added address-10.1.2.5 deletion device masquerade port-8080 refusal routes sbr".split(' ');
+        let names_of_parts = words.map(str::to_owned).chain(hashed.map(|part| part.to_string()));
+        let parts: String = names_of_parts.map(|name| format!("{name} {text}\n")).collect();
+        Entry::parse(&format!("{}\n{text}\n{parts}", names(at)))
     }
 
-    fn names(&mut self, _kind: RecordKind) -> Result<Vec<String>, Error> {
-        Ok(self.record.iter().flat_map(|_| ["10.1.2.5".to_owned(), "8080".to_owned()]).collect())
+    /// Those of the container and of another one.
+    fn both(&self) -> Vec<Entry> {
+        let both = ["net c1 eth0", "net c2 eth0"].into_iter();
+        both.filter_map(|names| self.entry_of(&parse_attachment(&mut names.split(' '))?)).collect()
+    }
+}
+
+impl Ledger for FuzzHost {
+    fn entry(&mut self, at: &Attachment) -> Result<Option<Entry>, Error> {
+        Ok(self.entry_of(at))
+    }
+
+    fn entries(&mut self, known: &[&Attachment]) -> Result<Vec<Entry>, Error> {
+        Ok(self.both().into_iter().filter(|entry| !known.contains(&&entry.at)).collect())
+    }
+
+    fn holders(&mut self, _kind: PartKind, _is_meant: &dyn Fn(&str) -> bool) -> Result<Vec<Entry>, Error> {
+        Ok(self.both())
     }
 
     answers! {
-        fn written(&RecordKey) -> Result<Option<Duration>, Error> { Ok(None) }
         fn since_boot() -> Result<Duration, Error> { Ok(Duration::from_secs(100)) }
+        fn now() -> Duration { Duration::from_secs(7) }
     }
 }
 

@@ -486,8 +486,12 @@ fn set(world: &mut World<'_>, change: &str) {
 
 /// Ends the processes and the namespace of a container, and waits until the kernel has deleted the ends of its veths on the host.
 pub fn end(world: &mut World<'_>, name: &str) {
-    let veths: Vec<String> =
-        world.known().into_iter().filter(|(key, _)| *key == format!("${name}.veth")).map(|(_, veth)| veth).collect();
+    let known = world.known().into_iter().filter(|(key, _)| *key == format!("${name}.veth")).map(|(_, veth)| veth);
+    let links = world.sandbox.sh("ip -o link show type veth");
+    let leads_there =
+        |line: &&str| line.split_whitespace().skip_while(|word| *word != "link-netns").nth(1) == Some(name);
+    let name_of = |line: &str| line.split([' ', '@']).nth(1).map(str::to_owned);
+    let veths: Vec<String> = known.chain(links.lines().filter(leads_there).filter_map(name_of)).collect();
     world.end_processes(name);
     let container = world.containers.get(name).unwrap_or_else(|| panic!("there is no container {name:?}"));
     // The script may have removed the name already.

@@ -20,8 +20,8 @@ const RECORDS: &str = "/run/cni/.cni-plugins-rs";
 /// The stamp of host-local's index, which changes at every call: only its type is compared.
 const INDEX_AGE: &str = ".cni-plugins-rs/stamp";
 
-/// The folder of the marks of DEL, whose first line is a time.
-const MARKS: &str = "/deleting/";
+/// The folder of what is recorded of each attachment.
+const LEDGER: &str = "/ledger/";
 
 /// Returns one line per file or folder: path, mode, and the content of files.
 pub(super) fn read() -> Vec<String> {
@@ -46,7 +46,8 @@ fn walk(folder: &Path, lines: &mut Vec<String>) {
         if about.is_file() {
             let bytes = fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
             let text = String::from_utf8_lossy(&bytes);
-            line.push_str(&format!(" {:?}", without_time(&path, &text)));
+            let Some(text) = without_time(&path, &text) else { continue };
+            line.push_str(&format!(" {text:?}"));
         }
         let is_lock = line.strip_prefix(RECORDS) == Some("/work.lock 100600 \"\"");
         let is_own_folder = mode == 0o40700 && path.starts_with(RECORDS);
@@ -60,12 +61,27 @@ fn walk(folder: &Path, lines: &mut Vec<String>) {
 }
 
 /// The content of a file without what changes at every call.
-fn without_time<'a>(path: &Path, text: &'a str) -> &'a str {
+fn without_time(path: &Path, text: &str) -> Option<String> {
     if path.ends_with(INDEX_AGE) {
-        text.split('\t').next().unwrap_or_default()
-    } else if path.to_string_lossy().contains(MARKS) {
-        text.split_once('\n').map_or(text, |(_, interface)| interface)
-    } else {
-        text
+        return text.split('\t').next().map(str::to_owned);
     }
+    if !path.to_string_lossy().contains(LEDGER) {
+        return Some(text.to_owned());
+    }
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let before = lines.len();
+    lines.retain(|line| !line.starts_with("refusal "));
+    let is_refusal = lines.len() < before && lines.len() == 2;
+    for line in lines.iter_mut().skip(2) {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let kind = words[0].split('-').next();
+        let time = match kind {
+            Some("added") => 2,
+            Some("deletion" | "port") => 1,
+            _ => continue,
+        };
+        words.get_mut(time).into_iter().for_each(|word| *word = "TIME");
+        *line = words.join(" ");
+    }
+    (!is_refusal).then(|| lines.join("\n"))
 }

@@ -37,7 +37,7 @@ pub const PAUSE: Duration = Duration::from_millis(20);
 /// Lines of the state that differ between any two calls: where host-local looks next, the handles of rules, locks, when
 /// `repair` ran last, the folder of the runtime's cache, and the marks of refused ADDs, which stay while something has the name.
 const CHANGING: [&str; 8] = [
-    "/refused",
+    "/refusal",
     "/var/lib/cni/results 40755",
     "/.cni-plugins-rs/repaired ",
     ".lock 100600 \"\"",

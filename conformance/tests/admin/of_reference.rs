@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cni_conformance::wait::wait_until;
 use cni_conformance::{Network, Sandbox, binaries, leases, reference};
 
-use crate::admin::{FOUND, LEASES, PublishedContainer, cache, host, lose, process_in, tool};
+use crate::admin::{FOUND, LEASES, PublishedContainer, age_records, cache, host, lose, process_in, tool};
 
 const ADDRESS: &str = "172.26.64.2";
 
@@ -169,10 +169,7 @@ fn gc_leaves_the_lease_of_one_that_the_reference_has_added_again_though_it_is_no
         let lost = cache();
         let _known = PublishedContainer::add_by(&debian, &sandbox, "known", 8082);
         lost.iter().for_each(|file| fs::remove_file(file).expect("remove the entry"));
-        if is_killed {
-            sandbox.sh("find /run/cni -path */attachments/* -type f -exec sed -i 3d {} +");
-        }
-        sandbox.sh("find /run/cni -path */attachments/* -type f -exec touch -d @1700000000 {} +");
+        age_records(&sandbox, is_killed);
         sandbox.sh(&format!("find {LEASES} -name 172.* -exec touch -d yesterday {{}} +"));
         let before = leases();
         assert_eq!((lost.len(), before.len()), (1, 2));
@@ -243,7 +240,7 @@ fn leases() -> Vec<String> {
 
 /// The records of firewall and portmap, which a repair writes.
 fn records() -> Vec<String> {
-    let kinds = ["claims", "ports"].map(|kind| format!("/run/cni/.cni-plugins-rs/*/{kind}"));
+    let kinds = ["address", "port"].map(|kind| format!("/run/cni/.cni-plugins-rs/index/*/{kind}"));
     let found = std::process::Command::new("sh")
         .args(["-c", &format!("find {} -type f 2>/dev/null || true", kinds.join(" "))])
         .output()

@@ -11,7 +11,7 @@ use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
-use crate::admin::{FOUND, PublishedContainer, cache, forgotten, host, lose, process_in, tool};
+use crate::admin::{FOUND, PublishedContainer, age_records, cache, forgotten, host, lose, process_in, tool};
 
 pub const OTHERS: &str = "/run/others";
 
@@ -186,7 +186,7 @@ fn an_address_that_another_has_in_two_caches_decides_nothing() {
     one.add(&sandbox.container("lost")).expect_success();
     lose(&sandbox, "lost");
     fs::remove_file(&cache()[0]).expect("remove the entry");
-    sandbox.sh("find /run/cni -path */attachments/* -type f -exec sed -i 3d {} + -exec touch -d @1700000000 {} +");
+    age_records(&sandbox, true);
     sandbox.container("lost").sh("ip addr add 10.78.0.2/24 dev lo");
     one.add(&sandbox.container("known")).expect_success();
     other.add(&sandbox.container("neighbour")).expect_success();

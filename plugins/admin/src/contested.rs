@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn at(container: &str) -> Attachment {
-        cni_plugin::owner::parse(&mut ["net", container, "eth0"].into_iter()).expect("an attachment")
+        cni_plugin::ledger::parse_attachment(&mut ["net", container, "eth0"].into_iter()).expect("an attachment")
     }
 
     fn port(host_port: u16, protocol: &str, host_ip: &str) -> PublishedPort {

@@ -16,8 +16,8 @@ use cni_netfilter::iptables::{Batch, ChainRules, Iptables, IptablesTable, Shared
 use cni_netfilter::nftables::{ChainId, Generation, ListedRule, Nftables, SetElements, Transaction};
 use cni_netfilter::{Netfilter, NetfilterError, NetfilterErrorKind};
 use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
+use cni_plugin::ledger::Ledger;
 use cni_plugin::lock::LockName;
-use cni_plugin::records::Records;
 
 /// The host for questions. Nothing is changed through it. Locks are taken, so that what is decided stays true until the steps are
 /// carried out; without one of them there are no steps.
@@ -83,8 +83,8 @@ impl Host for DryRun<'_> {
         self.host.namespaces()
     }
 
-    fn records(&mut self) -> &mut dyn Records {
-        self.host.records()
+    fn ledger(&mut self) -> &mut dyn Ledger {
+        self.host.ledger()
     }
 
     fn files(&mut self) -> &mut dyn Files {

@@ -13,7 +13,7 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_linux::output::one_line;
 use cni_model::plan::Plan;
-use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::attachment_record;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
@@ -202,7 +202,7 @@ impl GcCandidate {
             (Self::Known(_), Life::Alive | Life::Unknown(_)) => "in the cache",
             (Self::Other(left), _) => match left.source {
                 Source::Leases { .. } => "not in the cache, and its addresses are unused",
-                Source::Record | Source::Owner(_) => "not in the cache, and its namespace is gone",
+                Source::Records => "not in the cache, and its namespace is gone",
             },
         }
     }
@@ -346,10 +346,8 @@ impl Remover {
             return RemovalOutcome::Failed(vec![Error::from(error).in_full()]);
         }
         let at = &candidate.cached().at;
-        let forgotten = self.caller.host().and_then(|host| {
-            exclusion::end_del(Share::Interface, at, host);
-            host.apply(&AttachmentRecord::remove(at))
-        });
+        let forgotten =
+            self.caller.host().and_then(|host| attachment_record::end_del("gc", Share::Interface, at, host));
         forgotten.map_or_else(|error| RemovalOutcome::Failed(vec![error_line(&error)]), |_| RemovalOutcome::Removed)
     }
 

@@ -15,8 +15,8 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_flannel::Flannel;
 use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::ledger::{ADDRESS, Entry};
 use cni_plugin::namespace::Life;
-use cni_plugin::owner::RecordedOwner;
 use cni_plugin::run::Plugin as _;
 use cni_plugin::share::Share;
 use serde_json::{Value, json};
@@ -103,10 +103,8 @@ pub enum Source {
         /// When the youngest was written, as time since 1970.
         written: Duration,
     },
-    /// The record of an ADD.
-    Record,
-    /// Records that `repair` wrote when it put back rules of a container that other projects' plugins had made.
-    Owner(RecordedOwner),
+    /// The record of an ADD, or records that `repair` wrote when it put back rules of a container that other projects' plugins had made.
+    Records,
 }
 
 impl Inventory {
@@ -181,10 +179,9 @@ impl Inventory {
 
     /// Finds containers by leases and records that are not in the cache: not every runtime keeps it.
     fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
-        let cached: Vec<Attachment> = self.cached().map(|cached| cached.at.clone()).collect();
-        let mut known: BTreeSet<_> = cached.iter().map(key).collect();
+        let mut known: BTreeSet<Attachment> = self.cached().map(|cached| cached.at.clone()).collect();
         for (cached, addresses, written) in self.leased(&known) {
-            known.insert(key(&cached.at));
+            known.insert(cached.at.clone());
             if !is_settled(written) {
                 continue;
             }
@@ -193,43 +190,34 @@ impl Inventory {
                 self.push_left(cached, Source::Leases { addresses, written }, life, None);
             }
         }
-        let recorded = judge.recorded_but(&cached)?;
-        for AttachmentRecord { at, maker, .. } in recorded.into_iter().filter(|record| scope.has(&record.at)) {
-            if known.insert(key(&at)) && judge.life_by_record(&at) == Some(Life::Dead) {
-                let life = judge.life_despite_records(&at);
-                self.push_recorded(at, Source::Record, life, Some(maker));
-            }
-        }
-        let owners = judge.owners_but(&cached.iter().collect::<Vec<_>>())?;
-        for owner in owners.into_iter().filter(|owner| scope.has(&owner.at)) {
-            if !known.contains(&key(&owner.at))
-                && judge.life_by_records(&owner.at, owner.home.as_ref()) == Some(Life::Dead)
-            {
-                known.insert(key(&owner.at));
-                let life = match self.find_successor(&owner, judge) {
-                    Some(reason) => Life::Unknown(reason),
-                    None => judge.life_despite_records(&owner.at),
-                };
-                self.push_recorded(owner.at.clone(), Source::Owner(owner), life, None);
+        let entries = judge.ledger().entries(&known.iter().collect::<Vec<_>>())?;
+        for entry in entries.into_iter().filter(|entry| scope.has(&entry.at)) {
+            if judge.life_by_entry(&entry) == Some(Life::Dead) {
+                let maker = AttachmentRecord::of(&entry).map(|record| record.maker);
+                let successor = if maker.is_none() { self.find_successor(&entry, judge) } else { None };
+                let life = successor.map_or_else(|| judge.life_despite_records(&entry.at), Life::Unknown);
+                self.push_recorded(entry.at, life, maker);
             }
         }
         Ok(())
     }
 
     /// Names the container that has an address of a dead one by now, if our bridge has made its interface, and another project's firewall
-    /// its rules. That firewall has also removed the rules of the dead one, but not our records. Rules of both look the same.
-    fn find_successor(&self, owner: &RecordedOwner, judge: &mut Judge) -> Option<String> {
+    /// its rules. That firewall has also removed the rules of the dead one, but not our records. Rules of both look the same. Our own
+    /// firewall knows which of them stay.
+    fn find_successor(&self, dead: &Entry, judge: &mut Judge) -> Option<String> {
         if !self.unknown.is_empty() {
             return Some("not everything can be read, and the rules may belong to another container".to_owned());
         }
         let has_firewall = |one: &&Attached| one.cached.plugins.iter().any(|config| config.kind == "firewall");
         self.attached.iter().filter(|one| one.life != Life::Dead).filter(has_firewall).find_map(|one| {
-            let address = one.cached.addresses.iter().find(|address| owner.addresses.contains(address))?;
-            judge.record(&one.cached.at)?;
-            Some(format!(
-                "{address} belongs to container {} now, and the rules may be its own",
-                one.cached.at.container
-            ))
+            let has = |entry: &Entry, address: &&IpAddr| entry.part(&ADDRESS.about(address)).is_some();
+            let address = one.cached.addresses.iter().find(|address| has(dead, address))?;
+            let own = judge.ledger().entry(&one.cached.at).ok()??;
+            let is_successor = AttachmentRecord::of(&own).is_some() && !has(&own, &address);
+            is_successor.then(|| {
+                format!("{address} belongs to container {} now, and the rules may be its own", one.cached.at.container)
+            })
         })
     }
 
@@ -241,7 +229,7 @@ impl Inventory {
     /// Adds an attachment that has left only records. The plugins of its list are called, if a cache or a file has it, or else the `maker` of
     /// its record, and host-local for its network's leases. Our plugins that need only names to find what they have made are called in any
     /// case.
-    fn push_recorded(&mut self, at: Attachment, source: Source, life: Life, maker: Option<String>) {
+    fn push_recorded(&mut self, at: Attachment, life: Life, maker: Option<String>) {
         let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
         let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| json!({"type": plugin.kind()})));
         let known = self.cached().rev().find(|cached| cached.at.network == at.network);
@@ -260,7 +248,7 @@ impl Inventory {
         });
         cached.plugins.retain(|config| listed.iter().all(|one| one.kind != config.kind));
         cached.plugins.splice(0..0, listed);
-        self.push_left(cached, source, life, may_stay);
+        self.push_left(cached, Source::Records, life, may_stay);
     }
 
     /// A configuration of host-local for each folder of leases that a network has, of those that are known.
@@ -277,16 +265,16 @@ impl Inventory {
     }
 
     /// The holders of leases that are not known, with their addresses and the time of the youngest.
-    fn leased(&self, known: &BTreeSet<[String; 3]>) -> Vec<(Cached, BTreeSet<IpAddr>, Duration)> {
-        let mut found: BTreeMap<[String; 3], (Cached, BTreeSet<IpAddr>, Duration)> = BTreeMap::new();
+    fn leased(&self, known: &BTreeSet<Attachment>) -> Vec<(Cached, BTreeSet<IpAddr>, Duration)> {
+        let mut found: BTreeMap<Attachment, (Cached, BTreeSet<IpAddr>, Duration)> = BTreeMap::new();
         for Pool { network, cached, holders, .. } in &self.pools {
             for holder in holders {
                 let Some(at) = owner(network, holder) else { continue };
-                if known.contains(&key(&at)) {
+                if known.contains(&at) {
                     continue;
                 }
                 let new = || (cached.of_another(at.clone()), BTreeSet::new(), Duration::ZERO);
-                let (_, addresses, written) = found.entry(key(&at)).or_insert_with(new);
+                let (_, addresses, written) = found.entry(at.clone()).or_insert_with(new);
                 addresses.insert(holder.address);
                 *written = holder.written.max(*written);
             }
@@ -378,12 +366,11 @@ impl Leftover {
 
     /// Whether it lives by now, as far as records tell.
     pub fn life_by_records(&self, judge: &mut Judge) -> Option<Life> {
-        let (at, home) = match &self.source {
-            Source::Owner(RecordedOwner { at, home, addresses: _ }) => (at, home.as_ref()),
-            Source::Record => (&self.cached.at, None),
-            Source::Leases { .. } => return judge.life_by_record(&self.cached.at),
-        };
-        let life = judge.life_by_records(at, home)?;
+        let at = &self.cached.at;
+        if matches!(self.source, Source::Leases { .. }) {
+            return judge.life_by_record(at);
+        }
+        let life = judge.life_by_records(at)?;
         Some(if life == Life::Dead { judge.life_despite_records(at) } else { life })
     }
 
@@ -412,16 +399,14 @@ fn is_settled(written: Duration) -> bool {
     now.saturating_sub(written) > SETTLED
 }
 
-fn key(at: &Attachment) -> [String; 3] {
-    [at.network.to_string(), at.container.to_string(), at.ifname.to_string()]
-}
-
 #[cfg(test)]
 mod tests {
+    use cni_plugin::ledger::parse_attachment;
+
     use super::*;
 
     fn dead(container: &str) -> Attached {
-        let at = cni_plugin::owner::parse(&mut ["n", container, "eth0"].into_iter()).expect("an attachment");
+        let at = parse_attachment(&mut ["n", container, "eth0"].into_iter()).expect("an attachment");
         let (file, outcome) = (CacheFile::of_test(), RepairOutcome::Complete);
         Attached { cached: Cached::of_record(at, []), file, life: Life::Dead, outcome }
     }

@@ -20,8 +20,8 @@ use cni_linux::inhabitants::hidden_processes;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::namespace::{Life, RecordedNamespace};
-use cni_plugin::owner::RecordedOwner;
+use cni_plugin::ledger::{ADDRESS, Entry, Ledger, PORT};
+use cni_plugin::namespace::{Life, OnHost as _};
 
 use crate::cache::Cached;
 use crate::calls::neutral_request;
@@ -160,9 +160,9 @@ impl Judge {
         addresses: impl IntoIterator<Item = &'a IpAddr>,
         written: Duration,
     ) -> Life {
-        match AttachmentRecord::read(at, self.host.records()) {
+        match AttachmentRecord::read(at, self.host.ledger()) {
             Ok(Some(record)) => match record.life(&mut self.host) {
-                Life::Dead if self.is_older(&record, written) => {
+                Life::Dead if record.written < written => {
                     if record.link.is_none() {
                         return self.life_after_killed_add(at, telling(addresses));
                     }
@@ -189,16 +189,9 @@ impl Judge {
         living.judge_by_addresses(&addresses, survey)
     }
 
-    /// Whether the record of an attachment was written before a time since 1970. One of unknown age counts as older, since it must not
-    /// prove that a container is dead.
-    fn is_older(&mut self, record: &AttachmentRecord, time: Duration) -> bool {
-        let written = AttachmentRecord::written(&record.at, self.host.records());
-        !matches!(written, Ok(Some(written)) if written >= time)
-    }
-
     /// Judges an attachment by its record; returns `None` if it has no record.
     pub fn life_by_record(&mut self, at: &Attachment) -> Option<Life> {
-        match AttachmentRecord::read(at, self.host.records()) {
+        match AttachmentRecord::read(at, self.host.ledger()) {
             Ok(record) => record.map(|record| record.life(&mut self.host)),
             Err(error) => Some(Life::Unknown(error.in_full())),
         }
@@ -206,7 +199,12 @@ impl Judge {
 
     /// The record of an attachment, if there is one that can be read.
     pub fn record(&mut self, at: &Attachment) -> Option<AttachmentRecord> {
-        AttachmentRecord::read(at, self.host.records()).ok().flatten()
+        AttachmentRecord::read(at, self.host.ledger()).ok().flatten()
+    }
+
+    /// What is recorded of all attachments.
+    pub fn ledger(&mut self) -> &mut dyn Ledger {
+        self.host.ledger()
     }
 
     /// The order of the ports that several of these attachments ask for. One that is dead and has no rules does not count.
@@ -222,29 +220,29 @@ impl Judge {
         }
         let contested = asking.into_iter().filter(|(_, attachments)| *attachments > 1);
         let owners = |(port, _)| {
-            let mut owners = cni_portmap::owners_of_port(port, self.host.records());
+            let mut owners = cni_portmap::owners_of_port(port, self.host.ledger());
             owners.retain(|at| !is_dead(at) || cni_portmap::has_rules(at, &mut self.host));
             (port, owners)
         };
         contested.map(owners).collect()
     }
 
-    /// The attachments that plugins have records of their own about, except these.
-    ///
-    /// # Errors
-    /// When the records cannot be read.
-    pub fn owners_but(&mut self, known: &[&Attachment]) -> Result<Vec<RecordedOwner>, Error> {
-        let mut found = Vec::new();
-        for plugin in PLUGINS {
-            found.extend(plugin.owners_but(known, self.host.records())?);
+    /// Judges an attachment by its record, or else by the namespace that is recorded with its addresses and ports; returns `None` if it
+    /// has none of these.
+    pub fn life_by_entry(&mut self, entry: &Entry) -> Option<Life> {
+        if let Some(record) = AttachmentRecord::of(entry) {
+            return Some(record.life(&mut self.host));
         }
-        Ok(found)
+        let has_rules = [ADDRESS, PORT].into_iter().any(|kind| entry.parts_about(kind).next().is_some());
+        Some(entry.namespace.as_ref().filter(|_| has_rules)?.life(None, &mut self.host))
     }
 
-    /// Judges an attachment by its record, or else by its namespace as plugins have recorded it; returns `None` if nothing is
-    /// recorded.
-    pub fn life_by_records(&mut self, at: &Attachment, home: Option<&RecordedNamespace>) -> Option<Life> {
-        self.life_by_record(at).or_else(|| Some(home?.life(None, &mut self.host)))
+    /// The same, by what is recorded now.
+    pub fn life_by_records(&mut self, at: &Attachment) -> Option<Life> {
+        match self.host.ledger().entry(at) {
+            Ok(entry) => self.life_by_entry(&entry?),
+            Err(error) => Some(Life::Unknown(error.in_full())),
+        }
     }
 
     /// Judges an attachment whose records say that it is dead, if nothing else is known about it.
@@ -262,14 +260,6 @@ impl Judge {
             }
         }
         Life::Dead
-    }
-
-    /// The records of attachments, except these.
-    ///
-    /// # Errors
-    /// When the records cannot be read.
-    pub fn recorded_but(&mut self, known: &[Attachment]) -> Result<Vec<AttachmentRecord>, Error> {
-        AttachmentRecord::all_but(known, self.host.records())
     }
 
     /// Judges an attachment by its record, or by where the cache says that it is; `None` when only a survey can tell.
@@ -360,11 +350,27 @@ mod tests {
     const MAC: &str = "0a:58:0a:01:02:03";
 
     #[test]
+    fn only_a_record_addresses_and_ports_tell_of_an_attachment() {
+        let mut judge = Judge::new(&[]).expect("a judge");
+        for (part, is_known) in [
+            ("added bridge 0", true),
+            ("address-10.1.2.3 iptables", true),
+            ("port-80 1 tcp 0.0.0.0", true),
+            ("deletion 7 ", false),
+            ("refusal {}", false),
+        ] {
+            let entry = Entry::parse(&format!("net c1 eth0\nboot:7@7 /run/netns/c1\n{part}\n")).expect("an entry");
+            assert_eq!(judge.life_by_entry(&entry).is_some(), is_known, "{part}");
+        }
+    }
+
+    #[test]
     fn a_record_is_of_a_former_add_by_its_path_or_its_link_layer_address() {
-        let at = cni_plugin::owner::parse(&mut "net c1 eth0".split(' ')).expect("an attachment");
+        let at = cni_plugin::ledger::parse_attachment(&mut "net c1 eth0".split(' ')).expect("an attachment");
         let namespace = RecordedNamespace::parse("boot:7 /run/netns/c1").expect("a namespace");
         let link = Some(RecordedLink { index: 2, kind: "veth".to_owned(), mac: MAC.to_owned(), parent: None });
-        let record = AttachmentRecord { at: at.clone(), maker: "bridge".to_owned(), namespace, link, is_again: false };
+        let (maker, written) = ("bridge".to_owned(), Duration::ZERO);
+        let record = AttachmentRecord { at: at.clone(), maker, namespace, link, is_again: false, written };
         for (path, macs, plugin, is_former) in [
             ("/run/netns/c1", &[MAC][..], "bridge", false),
             ("/run/netns/c1", &["0A:58:0A:01:02:03"], "bridge", false),

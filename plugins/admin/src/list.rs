@@ -171,7 +171,7 @@ pub fn said_of_left(left: &Leftover) -> String {
     match (&left.life, &left.source) {
         (Life::Unknown(why), _) => format!("unclear: {why}"),
         (Life::Alive | Life::Dead, Source::Leases { .. }) => "left over".to_owned(),
-        (Life::Alive | Life::Dead, Source::Record | Source::Owner(_)) => "left over: records".to_owned(),
+        (Life::Alive | Life::Dead, Source::Records) => "left over: records".to_owned(),
     }
 }
 

@@ -144,7 +144,7 @@ fn within_reach(mut cached: Cached) -> Cached {
 
 fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
     let mut host = LinuxHost::new(&neutral_request()?);
-    match AttachmentRecord::read(&cached.at, host.records())? {
+    match AttachmentRecord::read(&cached.at, host.ledger())? {
         Some(record) if record.life(&mut host) == Life::Alive => {
             host.namespaces().path_by_process(&record.namespace.identity)
         }
@@ -305,7 +305,7 @@ impl LastRepair {
         let Self { ended, failures } = self;
         directory.ensure()?;
         Draft::remove_dead(directory.path())?;
-        directory.replace_file(directory, Self::FILE, format!("{} {failures}\n", ended.as_secs()).as_bytes())
+        directory.replace_file(Self::FILE, format!("{} {failures}\n", ended.as_secs()).as_bytes())
     }
 
     /// Reads what the last run has left. Treats a torn file as missing.

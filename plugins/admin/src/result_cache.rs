@@ -273,7 +273,7 @@ fn list(folder: &Path, seen: &mut BTreeSet<(u64, u64)>) -> io::Result<Option<Vec
 ///
 /// # Errors
 /// When it cannot be listed.
-pub fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

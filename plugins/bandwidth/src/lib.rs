@@ -267,7 +267,7 @@ fn stale_without_alias(
         return Ok(links);
     }
     let used: BTreeSet<u32> = links::redirects(host)?.into_iter().flat_map(|(_, targets)| targets).collect();
-    for record in AttachmentRecord::all(host.records())? {
+    for record in AttachmentRecord::all(host.ledger())? {
         if record.at.network != request.network && record.life(host) != Life::Dead {
             kept.push(record.at);
         }

@@ -70,12 +70,12 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
         None => Vec::new(),
     };
     let spoof_check = config.spoof_check.then(|| CheckNames::choose(at, host)).transpose()?;
-    let masqueraded = if config.masquerade { masquerade::addresses(at, host)? } else { Vec::new() };
+    let masqueraded = if config.masquerade { masquerade::addresses(at, host)? } else { None };
     Ok(Facts {
         bridge,
         gateway_addresses,
         masquerade_backend: Backend::Iptables,
-        masqueraded,
+        masqueraded: masqueraded.unwrap_or_default(),
         spoof_check,
         veth,
         vlan_port,

@@ -56,7 +56,8 @@ impl Plugin for Bridge {
         let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host));
         let is_known = sandbox.is_some();
         let sandbox = sandbox.unwrap_or_default();
-        let has_masquerade = ip_masq || removal.attempt(|host| masquerade::is_recorded(&at, host)) == Some(true);
+        let has_masquerade =
+            ip_masq || matches!(removal.attempt(|host| masquerade::addresses(&at, host)), Some(Some(_)));
         if !has_masquerade {
             removal.attempt(|host| {
                 masquerade::remove_made_by_reference(self.kind(), request, &at, &sandbox, host);

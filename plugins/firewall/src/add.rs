@@ -15,9 +15,8 @@ use cni_model::plan::{Plan, Step};
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::namespace::RecordedNamespace;
 
-use crate::claims::{self, ClaimRegister, RuleBackend};
+use crate::claims::{self, RuleBackend};
 use crate::config::Config;
 use crate::locate::{addresses, families, prev_result};
 use crate::policy::PolicyBridge;
@@ -34,10 +33,11 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? else { return Ok(prev_result) };
     claims::lock(addresses.iter().copied(), journal.host());
     clear_abandoned(&owner, &addresses, journal.host())?;
-    let register = ClaimRegister::observe(&owner, &addresses, journal.host().records())?;
-    let home = RecordedNamespace::observe(request, journal.host())?;
+    let earlier = journal.host().ledger().entry(&owner)?;
     let plan_by = |backend: &RuleBackend| {
-        plan(&config, backend, register.claim(&owner, home.as_ref(), &addresses, backend), &prev_result)
+        let rulesets = rulesets(&config, backend, &addresses, &prev_result)?;
+        let claim = claims::write(&owner, None, earlier.as_ref(), &addresses, backend);
+        Ok::<_, Error>(let_through(claim, backend, &addresses, rulesets))
     };
     if let Err(error) = journal.apply(&plan_by(&backend)?) {
         // firewalld may have ended meanwhile, or may not serve this user.
@@ -51,26 +51,22 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(prev_result)
 }
 
-/// Removes the rules that former owners of the addresses have left. They may be in another back end than the new rules,
-/// or block them: in firewalld an address can be in only one zone.
+/// Removes the rules that former owners of the addresses have left: their DEL was never called, or was the reference's. They may be in
+/// another back end than the new rules, or block them: in firewalld an address can be in only one zone.
 fn clear_abandoned(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
-    let abandoned = locate::observe_abandoned(owner, addresses, host)?;
+    let mut abandoned = Vec::new();
+    for address in addresses {
+        abandoned.push(locate::observe_claimants(*address, owner, host)?.leave(*address));
+    }
     if let Err(error) = del::remove(abandoned, host) {
         log::warn!("rules of a container that is gone cannot be removed: {}", error.in_full());
     }
     Ok(())
 }
 
-/// Behind the plan that claims the addresses: makes the sources of a zone, and the rules of each family in use.
-fn plan(config: &Config, backend: &RuleBackend, claim: Plan, prev_result: &CniResult) -> Result<Plan, Error> {
-    let addresses = addresses(prev_result);
-    let rulesets = rulesets(config, backend, &addresses, prev_result)?;
-    Ok(let_through(claim, backend, &addresses, rulesets))
-}
-
-/// Makes the sources of a zone, and the rules that some addresses need, behind the plan that claims them.
-pub fn let_through(claim: Plan, backend: &RuleBackend, addresses: &[IpAddr], rulesets: Vec<Ruleset>) -> Plan {
-    let mut plan = claim;
+/// Makes the sources of a zone, and the rules that some addresses need, after the step that claims them.
+pub fn let_through(claim: Step, backend: &RuleBackend, addresses: &[IpAddr], rulesets: Vec<Ruleset>) -> Plan {
+    let mut plan = Plan::of_owned([claim]);
     if let RuleBackend::Firewalld(zone) = backend {
         addresses.iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address: *address }));
     }

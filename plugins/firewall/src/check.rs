@@ -11,19 +11,19 @@ use cni_model::plan::{Ns, Sharing};
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::namespace;
 
 use crate::add::{let_through, rulesets};
-use crate::claims::{Claim, ClaimRegister, RuleBackend};
+use crate::claims::{self, RuleBackend};
 use crate::config::Config;
-use crate::locate::{self, ClaimedAddress, addresses, prev_result};
+use crate::locate::{self, addresses, prev_result};
 
 /// Looks for what ADD has made.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let prev_result = prev_result(request)?;
-    let addresses = locate::observe_claims(&addresses(&prev_result), host)?;
-    for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, addresses, host)? {
+    let (own, addresses) = (host.ledger().entry(&request.attachment()?)?, addresses(&prev_result));
+    for (backend, addresses) in locate::observe_backends(&config, own.as_ref(), &addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
             return Err(missing.error);
@@ -33,20 +33,20 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
-/// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
-/// is skipped, unless its owner is gone: the reference's DEL leaves our claim, and its ADD makes none.
+/// is recorded, and stays so: firewalld may be about to start, or to end. An address that only another has claimed
+/// is skipped, unless that one is gone: the reference's DEL leaves our claim, and its ADD makes none.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let config = Config::load(request)?;
     let prev_result = prev_result(request)?;
     let owner = request.attachment()?;
-    let addresses = not_of_others(&addresses(&prev_result), &owner, host)?;
+    let own = host.ledger().entry(&owner)?;
+    let addresses = not_of_others(addresses(&prev_result), &owner, host)?;
     let mut parts = Vec::new();
-    for (backend, addresses) in locate::observe_backends(&config, &owner, addresses, host)? {
+    for (backend, addresses) in locate::observe_backends(&config, own.as_ref(), &addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
-            let home = RecordedNamespace::observe(request, host)?;
-            let register = ClaimRegister::observe(&owner, &addresses, host.records())?;
-            let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
+            let home = namespace::observe(request, host)?;
+            let claim = claims::write(&owner, home.as_ref(), own.as_ref(), &addresses, &backend);
             let plan = let_through(claim, &backend, &addresses, rulesets);
             parts.push(MissingPart { missing: missing.made, plan });
         }
@@ -54,14 +54,16 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     Ok(parts)
 }
 
-fn not_of_others(addresses: &[IpAddr], owner: &Attachment, host: &mut dyn Host) -> Result<Vec<ClaimedAddress>, Error> {
+fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let mut own = Vec::new();
-    for (address, claim) in locate::observe_claims(addresses, host)? {
-        match claim {
-            Some(Claim { owner: other, .. }) if other != *owner && locate::is_there(&other, address, host)? => {
-                log::warn!("{address} belongs to container {} now; its rules stay as they are", other.container);
+    for address in addresses {
+        let claimants = locate::observe_claimants(address, owner, host)?.staying;
+        match claimants.first() {
+            Some(other) if claimants.iter().all(|one| one.at != *owner) => {
+                let other = &other.at.container;
+                log::warn!("{address} belongs to container {other} now; its rules stay as they are");
             }
-            claim => own.push((address, claim)),
+            Some(_) | None => own.push(address),
         }
     }
     Ok(own)

@@ -2,12 +2,11 @@
 //!
 //! It follows a plugin that assigns addresses, returns that plugin's result, and changes nothing in the container. There is
 //! a file for each of ADD, DEL and CHECK; `config.rs` checks the configuration, `locate.rs` finds the back end that holds the rules,
-//! `claims.rs` the owner of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and `nftables.rs` have the rules.
+//! `claims.rs` the owners of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and `nftables.rs` have the rules.
 
 use cni_core::error::Error;
 use cni_core::fail;
 use cni_core::family::Family;
-use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
@@ -18,8 +17,6 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::owner::RecordedOwner;
-use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
@@ -92,9 +89,5 @@ impl Plugin for Firewall {
 
     fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         check::find_missing(request, host)
-    }
-
-    fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
-        claims::owners_but(known, records)
     }
 }

@@ -1,9 +1,10 @@
 //! Finds the back end that holds the rules of an address, or that should hold them.
 //!
-//! ADD records it with the claim of the address, so DEL and CHECK look in the right place even if firewalld has been
+//! ADD records it with the claim to the address, so DEL and CHECK look in the right place even if firewalld has been
 //! started or stopped since. Without a record, as for containers of the reference, the configuration says where to
 //! look.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni_core::cidr::is_global;
@@ -20,9 +21,10 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_netfilter::{Backend, Ruleset, unless_absent};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
-use cni_plugin::namespace::{Life, RecordedNamespace};
+use cni_plugin::ledger::{ADDRESS, Entry};
+use cni_plugin::namespace::{Life, OnHost as _, RecordedNamespace};
 
-use crate::claims::{self, Claim, OwnerRecord, RuleBackend};
+use crate::claims::{self, Claimants, LeavingAddress, RuleBackend};
 use crate::config::{BackendKey, Config, FORWARD_CHAIN, Keys, RuleSearch};
 use crate::{iptables, nftables};
 
@@ -55,16 +57,6 @@ pub fn families(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
     addresses.iter().map(|address| Family::of(*address))
 }
 
-/// An address whose rules are to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedAddress {
-    pub address: IpAddr,
-    /// The owner.
-    pub owner: Attachment,
-    /// The back ends that may hold its rules.
-    pub backends: Vec<RuleBackend>,
-}
-
 /// The back end for a new attachment: firewalld if it runs, otherwise iptables, as in the reference, unless the
 /// configuration names one. On a host without iptables, where the reference fails, it is nf_tables. `None` for no
 /// rules.
@@ -87,33 +79,23 @@ pub fn choose(
     })
 }
 
-/// An address of an attachment, with the claim of it, which may be another's.
-pub type ClaimedAddress = (IpAddr, Option<Claim>);
-
-/// Finds the claim of each address.
-pub fn observe_claims(addresses: &[IpAddr], host: &mut dyn Host) -> Result<Vec<ClaimedAddress>, Error> {
-    addresses.iter().map(|address| Ok((*address, claims::find(*address, host.records())?))).collect()
-}
-
 /// The back ends that hold the rules of an attachment's addresses: the last used ones, or the one that ADD would use
 /// now. Empty for no rules.
 pub fn observe_backends(
     config: &Config,
-    owner: &Attachment,
-    addresses: Vec<ClaimedAddress>,
+    own: Option<&Entry>,
+    addresses: &[IpAddr],
     host: &mut dyn Host,
 ) -> Result<Vec<(RuleBackend, Vec<IpAddr>)>, Error> {
     if config.backend == BackendKey::None {
         return Ok(Vec::new());
     }
     let mut found: Vec<(RuleBackend, Vec<IpAddr>)> = Vec::new();
-    let all: Vec<IpAddr> = addresses.iter().map(|(address, _)| *address).collect();
-    for (address, claim) in addresses {
-        let own = claim.filter(|claim| claim.owner == *owner);
-        let backend = match own.and_then(|mut claim| claim.backends.pop()) {
+    for address in addresses.iter().copied() {
+        let backend = match own.and_then(|own| claims::backends(own, address).last()) {
             Some(recorded) => Some(recorded),
             None if config.backend == BackendKey::Nftables => backend_with_rules(config, address, host)?,
-            None => choose(config, families(&all), host)?,
+            None => choose(config, families(addresses), host)?,
         };
         let Some(backend) = backend else { continue };
         match found.iter_mut().find(|(other, _)| *other == backend) {
@@ -124,96 +106,90 @@ pub fn observe_backends(
     Ok(found)
 }
 
-/// What to do about an address when one of its owners is removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AddressRemoval {
-    /// Its rules go.
-    Owned(OwnedAddress),
-    /// A former owner still has the address; the rules are its own again.
-    HandedBack { address: IpAddr, to: Attachment, home: RecordedNamespace },
-    /// Its rules are another's, and stay.
-    Lost { address: IpAddr },
-    /// Its rules are those of a container of other plugins by now, and stay; the owner's claim goes.
-    TakenOver { address: IpAddr, owner: Attachment },
-}
-
-/// The addresses that are removed with an attachment: those of the runtime's result and the claimed ones, except
-/// addresses that belong to another attachment by now.
+/// What is removed with an attachment: the addresses of the runtime's result and the claimed ones.
 pub fn observe_leaving(
     request: &Request,
     owner: &Attachment,
     host: &mut dyn Host,
-) -> Result<Vec<AddressRemoval>, Error> {
+) -> Result<Vec<LeavingAddress>, Error> {
     let search = search(request);
     let result = remembered(request);
-    let OwnerRecord { addresses: claimed, home } = OwnerRecord::read(owner, host.records())?;
+    let own = host.ledger().entry(owner)?;
+    let former = FormerHolder { at: owner, home: own.as_ref().and_then(|own| own.namespace.as_ref()), result: &result };
     let mut leaving = Vec::new();
-    let all = sorted(addresses(&result).into_iter().chain(claimed));
+    let all = sorted(addresses(&result).into_iter().chain(own.iter().flat_map(claims::addresses)));
     claims::lock(all.iter().copied(), host);
     for address in all {
-        let claim = claims::find(address, host.records())?;
-        if let Some(other) = claim.as_ref().map(|claim| &claim.owner).filter(|other| *other != owner)
-            && is_there(other, address, host)?
-        {
-            log::info!("{address} belongs to container {} now; its rules stay", other.container);
-            leaving.push(AddressRemoval::Lost { address });
-            continue;
+        let mut claimants = observe_left(address, owner, host)?;
+        // A process was killed when it had removed what leads to this claim.
+        let is_lost =
+            |own: &&Entry| claims::addresses(own).any(|one| one == address) && !claimants.leaving.contains(own);
+        claimants.leaving.extend(own.iter().filter(is_lost).cloned().collect::<Vec<_>>());
+        let mut leave = claimants.leave(address);
+        if claimants == Claimants::default() {
+            leave.backends = likely_backends(&search, address, host)?;
         }
-        let removal = match claim {
-            Some(claim) => observe_claimed(address, claim, &[owner], host)?,
-            None => AddressRemoval::Owned(OwnedAddress {
-                address,
-                owner: owner.clone(),
-                backends: likely_backends(&search, address, host)?,
-            }),
-        };
-        let former = FormerHolder { at: owner, home: home.as_ref(), result: &result };
-        leaving.push(unless_taken_over(removal, address, former, request.netns(), host)?);
+        if !leave.owners.contains(owner) {
+            leave.owners.push(owner.clone());
+        }
+        if !leave.backends.is_empty() && is_taken_over(address, former, request.netns(), host)? {
+            leave.backends.clear();
+        }
+        leaving.push(leave);
     }
     Ok(leaving)
 }
 
-/// What to do about a claim of an attachment that the runtime no longer knows.
-pub fn observe_stale(address: IpAddr, claim: Claim, host: &mut dyn Host) -> Result<AddressRemoval, Error> {
-    let (owner, result) = (claim.owner.clone(), CniResult::default());
-    let removal = observe_claimed(address, claim, &[], host)?;
-    let home = claims::home_of(&owner, host.records())?;
-    unless_taken_over(removal, address, FormerHolder { at: &owner, home: home.as_ref(), result: &result }, None, host)
-}
-
-/// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
-/// called, or was the reference's.
-pub fn observe_abandoned(
-    new: &Attachment,
-    addresses: &[IpAddr],
+/// What is removed of attachments that the runtime no longer knows. They are found by their claims, since the rules name no container.
+pub fn observe_stale(
+    is_stale: &dyn Fn(&Attachment) -> bool,
     host: &mut dyn Host,
-) -> Result<Vec<AddressRemoval>, Error> {
+) -> Result<Vec<LeavingAddress>, Error> {
+    let claimed = host.ledger().holders(ADDRESS, &|_| true)?;
+    let stale = claimed.iter().filter(|entry| is_stale(&entry.at));
+    let addresses: BTreeSet<IpAddr> = stale.flat_map(claims::addresses).collect();
+    claims::lock(addresses.iter().copied(), host);
     let mut leaving = Vec::new();
-    for address in addresses.iter().copied() {
-        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *new) else {
+    for address in addresses {
+        // What is not stale keeps its claim, also where it has lost the address.
+        let claimants = Claimants::observe(address, host, |one, host| {
+            Ok(if is_stale(&one.at) { Some(false) } else { is_there(one, address, host)?.then_some(true) })
+        })?;
+        let mut stale = claimants.leaving.iter().filter(|entry| is_stale(&entry.at)).peekable();
+        if stale.peek().is_none() {
             continue;
-        };
-        if !is_there(&claim.owner, address, host)? {
-            leaving.push(observe_claimed(address, claim, &[new], host)?);
         }
+        let mut leave = claimants.leave(address);
+        let mut is_anothers = !leave.backends.is_empty();
+        for Entry { at, namespace, .. } in stale {
+            let former = FormerHolder { at, home: namespace.as_ref(), result: &CniResult::default() };
+            is_anothers = is_anothers && is_taken_over(address, former, None, host)?;
+        }
+        if is_anothers {
+            leave.backends.clear();
+        }
+        leaving.push(leave);
     }
     Ok(leaving)
 }
 
-/// What to do about a claim that is no longer needed, when some attachments are removed.
-fn observe_claimed(
-    address: IpAddr,
-    claim: Claim,
-    going: &[&Attachment],
-    host: &mut dyn Host,
-) -> Result<AddressRemoval, Error> {
-    let Claim { owner, backends } = claim;
-    for (former, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
-        if !going.contains(&&former) && has_address(&former, &home, address, host)? {
-            return Ok(AddressRemoval::HandedBack { address, to: former, home });
-        }
+/// Finds who has claimed an address that an attachment leaves.
+fn observe_left(address: IpAddr, owner: &Attachment, host: &mut dyn Host) -> Result<Claimants, Error> {
+    let claimants =
+        Claimants::observe(address, host, |one, host| Ok(Some(one.at != *owner && is_there(one, address, host)?)))?;
+    if let Some(other) = claimants.staying.first() {
+        log::info!("{address} belongs to container {} now; its rules stay", other.at.container);
     }
-    Ok(AddressRemoval::Owned(OwnedAddress { address, owner, backends }))
+    Ok(claimants)
+}
+
+/// Finds who has claimed an address of an attachment, which stays if it has. One of its network that cannot be looked for has lost it, or
+/// the address would not have been assigned again.
+pub fn observe_claimants(address: IpAddr, own: &Attachment, host: &mut dyn Host) -> Result<Claimants, Error> {
+    let has_lost = |one: &Entry| one.namespace.is_none() && one.at.network == own.network;
+    Claimants::observe(address, host, |one, host| {
+        Ok(Some(one.at == *own || !has_lost(one) && is_there(one, address, host)?))
+    })
 }
 
 /// Whether an attachment may have lost an address: its recorded namespace does not have it, or has ended; or, if none is
@@ -231,52 +207,28 @@ fn may_have_left(
     }
 }
 
-/// Spares the rules of an address that a container of other plugins has by now. There may be no DEL before, as after a restart of
+/// Whether a container of other plugins has got the address of one that has left. There may be no DEL before, as after a restart of
 /// the machine, or only the reference's, which does not remove our claim.
-fn unless_taken_over(
-    removal: AddressRemoval,
+fn is_taken_over(
     address: IpAddr,
     former: FormerHolder<'_>,
     netns: Option<&str>,
     host: &mut dyn Host,
-) -> Result<AddressRemoval, Error> {
-    let AddressRemoval::Owned(OwnedAddress { owner, .. }) = &removal else { return Ok(removal) };
+) -> Result<bool, Error> {
     if !may_have_left(former.home, netns, address, host)? {
-        return Ok(removal);
-    }
-    let Some(link) = next_holder::find(address, former, host)? else { return Ok(removal) };
-    log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
-    Ok(AddressRemoval::TakenOver { address, owner: owner.clone() })
-}
-
-/// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.
-pub fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    match claims::home_of(owner, host.records())? {
-        Some(home) => has_address(owner, &home, address, host),
-        None => Ok(true),
-    }
-}
-
-/// Whether an attachment has its interface, but its namespace, in which `found` are the addresses, has none of its own: a sandbox such
-/// as gVisor takes them from the kernel, and uses them itself.
-fn is_used_by_a_sandbox(owner: &Attachment, found: &[Address], host: &mut dyn Host) -> Result<bool, Error> {
-    let is_usual = |address: IpAddr| !address.is_loopback() && is_global(&address);
-    if found.iter().any(|one| is_usual(one.cidr.address())) {
         return Ok(false);
     }
-    match AttachmentRecord::read(owner, host.records())? {
-        Some(record) if record.link.is_some() => record.has_interface(host),
-        Some(_) | None => Ok(false),
+    let found = next_holder::find(address, former, host)?;
+    if let Some(link) = &found {
+        log::info!("{address} belongs to the container of {} now; its rules stay", link.name);
     }
+    Ok(found.is_some())
 }
 
-/// Whether the namespace of an attachment still exists and has an address. A namespace that cannot be examined may have it.
-fn has_address(
-    owner: &Attachment,
-    home: &RecordedNamespace,
-    address: IpAddr,
-    host: &mut dyn Host,
-) -> Result<bool, Error> {
+/// Whether the owner of a claim may still have the address: its namespace still exists and has it, or cannot be examined. The
+/// reference's DEL does not remove our claim.
+fn is_there(owner: &Entry, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(home) = &owner.namespace else { return Ok(true) };
     match home.life(None, host) {
         Life::Alive => {}
         Life::Dead => return Ok(false),
@@ -287,6 +239,19 @@ fn has_address(
     }
     let Some(found) = home.addresses(host)? else { return Ok(true) };
     Ok(has(&found, address) || is_used_by_a_sandbox(owner, &found, host)?)
+}
+
+/// Whether an attachment has its interface, but its namespace, in which `found` are the addresses, has none of its own: a sandbox such
+/// as gVisor takes them from the kernel, and uses them itself.
+fn is_used_by_a_sandbox(owner: &Entry, found: &[Address], host: &mut dyn Host) -> Result<bool, Error> {
+    let is_usual = |address: IpAddr| !address.is_loopback() && is_global(&address);
+    if found.iter().any(|one| is_usual(one.cidr.address())) {
+        return Ok(false);
+    }
+    match AttachmentRecord::of(owner) {
+        Some(record) if record.link.is_some() => record.has_interface(host),
+        Some(_) | None => Ok(false),
+    }
 }
 
 /// Whether a namespace that lives has an address. One whose addresses cannot be listed may have it.

@@ -146,7 +146,7 @@ fn has_unrecorded_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool
 
 /// The records of the container's attachments.
 fn records(at: &Attachment, host: &mut dyn Host) -> Vec<AttachmentRecord> {
-    let mut records = AttachmentRecord::all(host.records()).unwrap_or_else(|error| {
+    let mut records = AttachmentRecord::all(host.ledger()).unwrap_or_else(|error| {
         log::warn!(
             "the records of interfaces cannot be read, so those of {} are unknown: {}",
             at.container,

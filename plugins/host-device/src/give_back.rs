@@ -12,7 +12,7 @@ use cni_model::netns::NetnsView;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::attachment_record::{AttachmentRecord, is_entered_by_another, is_of_another};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::json_part::JsonPart as _;
 use cni_plugin::namespace::Life;
 
 use crate::config::configured_name;
@@ -38,7 +38,7 @@ pub fn give_back(at: &Attachment, request: Option<&Request>, host: &mut dyn Host
         None => find_on_host(request, recorded.as_ref(), host)?,
     };
     if let Some(loan) = recorded.as_ref().filter(|_| found.is_none()) {
-        found = find_moved_on(loan, host)?;
+        found = find_moved_on(at, loan, host)?;
     }
     let is_away = found.is_none() && is_away(recorded.as_ref(), host)?;
     if let Some(found) = found {
@@ -47,7 +47,7 @@ pub fn give_back(at: &Attachment, request: Option<&Request>, host: &mut dyn Host
         restore(loan, host)?;
     }
     let ended = recorded.filter(|_| !is_away);
-    ended.map_or(Ok(()), |loan| host.apply(&MovedLink::remove(&loan.attachment()?)).map(drop))
+    ended.map_or(Ok(()), |_| host.apply(&MovedLink::remove(at)).map(drop))
 }
 
 /// Moves a link to the host, under its recorded name. A link that the container may have made itself is not set up, and gets
@@ -201,17 +201,17 @@ fn find_on_host(
 /// recorded for other containers. Only hardware and one end of a veth can be told from the links of others there. Once the
 /// container's own namespace has ended, or is no longer recorded since a DEL has succeeded, the link is left where it is: plugins of
 /// others may have given it to another container since, and these record nothing. Logs a warning if there is no such link.
-fn find_moved_on(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
+fn find_moved_on(at: &Attachment, loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     if !host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
         return Ok(None);
     }
     if let Some(evidence) = loan.evidence.as_ref()
-        && may_live(loan, host)?
+        && may_live(at, host)
         && exists(evidence, host)?
     {
         let own = host.namespaces().identity(Ns::Host)?;
         for view in host.namespaces().survey(evidence.kind.as_deref()).iter().filter(|view| view.identity != own) {
-            if let Some(found) = find_in_view(view, loan, evidence, host)? {
+            if let Some(found) = find_in_view(view, at, (loan, evidence), host)? {
                 return Ok(Some(found));
             }
         }
@@ -222,9 +222,8 @@ fn find_moved_on(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToR
 }
 
 /// Whether the namespace in which the container got the link may live.
-fn may_live(loan: &MovedLink, host: &mut dyn Host) -> Result<bool, Error> {
-    let record = AttachmentRecord::find(&loan.attachment()?, host);
-    Ok(record.is_some_and(|record| record.life(host) != Life::Dead))
+fn may_live(at: &Attachment, host: &mut dyn Host) -> bool {
+    AttachmentRecord::find(at, host).is_some_and(|record| record.life(host) != Life::Dead)
 }
 
 /// Whether it is certain that the link exists, and that it can be recognized.
@@ -238,8 +237,8 @@ fn exists(evidence: &LinkIdentity, host: &mut dyn Host) -> Result<bool, Error> {
 
 fn find_in_view(
     view: &NetnsView,
-    loan: &MovedLink,
-    evidence: &LinkIdentity,
+    at: &Attachment,
+    (loan, evidence): (&MovedLink, &LinkIdentity),
     host: &mut dyn Host,
 ) -> Result<Option<LinkToReturn>, Error> {
     let index = evidence.other_end.and_then(|end| end.index);
@@ -249,7 +248,7 @@ fn find_in_view(
     };
     for seen in view.links.iter().filter(may_be) {
         let Some(path) = host.enter_view(view)? else { return Ok(None) };
-        if is_of_another(&loan.attachment()?, host)? {
+        if is_of_another(at, host)? {
             return Ok(None);
         }
         let Some(link) = host.link_by_index(Ns::Container, seen.index)? else { continue };

@@ -17,8 +17,8 @@ use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step, Until};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
-use cni_plugin::json_record::JsonRecord as _;
-use cni_plugin::namespace::{Life, RecordedNamespace};
+use cni_plugin::json_part::JsonPart as _;
+use cni_plugin::namespace::{self, Life, OnHost as _};
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -169,8 +169,9 @@ fn return_earlier(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut
         give_back(at, None, host)
     })?;
     let Some(AttachmentRecord { maker, .. }) = earlier else { return Ok(()) };
-    let Some(namespace) = RecordedNamespace::of_entered(netns, journal.host())? else { return Ok(()) };
-    let record = AttachmentRecord { at: at.clone(), maker, namespace, link: None, is_again: true };
+    let Some(namespace) = namespace::of_entered(netns, journal.host())? else { return Ok(()) };
+    let written = journal.host().ledger().now();
+    let record = AttachmentRecord { at: at.clone(), maker, namespace, link: None, is_again: true, written };
     journal.apply(&Plan::of_owned([record.write()]))
 }
 
@@ -181,13 +182,13 @@ fn await_end(
     at: &Attachment,
     host: &mut dyn Host,
 ) -> Result<(), Error> {
-    let end = host.records().since_boot()? + PATIENCE;
+    let end = host.ledger().since_boot()? + PATIENCE;
     while host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty() {
         let is_held = match earlier {
             Some(record) => record.life(host) != Life::Dead && (loan.is_hardware() || record.has_interface(host)?),
             None => false,
         };
-        let is_late = host.records().since_boot()? > end;
+        let is_late = host.ledger().since_boot()? > end;
         if is_held && is_late {
             let text = format!(
                 "{} is still in {}, where an earlier ADD of this container has moved it",
@@ -207,9 +208,9 @@ fn await_end(
 /// Moves the link into the container, where it may get another index, and sets it up.
 fn take(found: &FoundLink, at: &Attachment, netns: &str, journal: &mut Journal<'_>) -> Result<(), Error> {
     let master = master_of(&found.link, journal.host())?;
-    let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(at, netns);
+    let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref()));
     let evidence = Some(LinkIdentity::observe(Ns::Host, &found.link, journal.host())?);
-    let loan = MovedLink { evidence, ..loan };
+    let loan = MovedLink { evidence, netns: netns.to_owned(), ..loan };
     let former = loan.former_borrowers(at, journal.host())?;
     journal.apply(&plan(found, &loan, master.as_ref(), (at, &former))?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
@@ -259,8 +260,8 @@ fn may_have_link(request: &Request, host: &mut dyn Host) -> bool {
 fn give_all_back(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let loans = MovedLink::invalid(&request.network, valid, host)?;
     let mut removal = Removal::new(host);
-    for (_, loan) in loans {
-        removal.attempt(|host| give_back(&loan.attachment()?, None, host));
+    for (at, _) in loans {
+        removal.attempt(|host| give_back(&at, None, host));
     }
     removal.finish()
 }

@@ -8,21 +8,19 @@
 //! kernel reports: outside its own namespaces it can make neither the peer of a veth nor a link on a master.
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::{Attachment, IfName};
 use cni_model::link::{Link, OtherEnd};
 use cni_model::plan::{LinkSetting, Ns};
-use cni_model::record::RecordKind;
+use cni_model::record::PartKind;
 use cni_plugin::host::Host;
-use cni_plugin::json_record::JsonRecord;
+use cni_plugin::json_part::JsonPart;
+use cni_plugin::ledger::DEVICE;
 use serde::{Deserialize, Serialize};
 
 /// A link that an attachment has from the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MovedLink {
-    pub network: String,
-    pub container: String,
-    pub ifname: String,
     /// `CNI_NETNS` of ADD.
     pub netns: String,
     /// Its name on the host.
@@ -45,12 +43,8 @@ pub struct MovedLink {
     pub evidence: Option<LinkIdentity>,
 }
 
-impl JsonRecord for MovedLink {
-    const KIND: RecordKind = RecordKind::new("devices");
-
-    fn names(&self) -> [&str; 3] {
-        [&self.network, &self.container, &self.ifname]
-    }
+impl JsonPart for MovedLink {
+    const KIND: PartKind = DEVICE;
 }
 
 impl MovedLink {
@@ -74,19 +68,6 @@ impl MovedLink {
     fn known_by(link: &Link) -> Self {
         let mac = link.mac.as_ref().map(ToString::to_string);
         Self { kind: link.kind.clone(), mac, index: link.index, ..Self::default() }
-    }
-
-    /// The same, for an attachment.
-    pub fn to(self, at: &Attachment, netns: &str) -> Self {
-        let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
-        Self { network, container, ifname, netns: netns.to_owned(), ..self }
-    }
-
-    /// The attachment that has it.
-    pub fn attachment(&self) -> Result<Attachment, Error> {
-        let network = NetworkName::parse(&self.network)?;
-        let (container, ifname) = (ContainerId::parse(&self.container)?, IfName::parse(&self.ifname)?);
-        Ok(Attachment { network, container, ifname })
     }
 
     /// Whether a link may be the moved one. A container can change its alias and its address, but hardly both by
@@ -127,10 +108,8 @@ impl MovedLink {
         let is_same = |loan: &Self| {
             loan.evidence.as_ref() == Some(evidence) && (is_unique || has_origin && loan.name == self.name)
         };
-        let same = Self::all(host)?.into_iter().filter(|(_, loan)| is_same(loan));
-        let mut former = same.map(|(_, loan)| loan.attachment()).collect::<Result<Vec<_>, _>>()?;
-        former.retain(|other| other != at);
-        Ok(former)
+        let others = Self::all(host)?.into_iter().filter(|(other, loan)| other != at && is_same(loan));
+        Ok(others.map(|(other, _)| other).collect())
     }
 
     /// The record of a link of the host whose attachment has lost its namespace.

@@ -29,8 +29,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         guard_loopback(journal.host());
     }
     supersede(journal.host(), &input)?;
-    let contested = contested::claim(request, &input, journal);
-    claim_chain(&input, journal);
+    let contested = contested::claim(&input, journal);
     journal.apply(&plan(&input, link.as_ref(), &contested)).map_err(|error| with_unchecked(error, &input.config))?;
     Ok(input.prev_result)
 }
@@ -71,17 +70,6 @@ fn supersede(host: &mut dyn Host, input: &Input) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Records which chain of iptables the container has.
-fn claim_chain(input: &Input, journal: &mut Journal<'_>) {
-    let mut plan = Plan::default();
-    if input.config.backend == Backend::Iptables && input.mapped().next().is_some() {
-        input.chains.claim().into_iter().for_each(|step| plan.owned(step));
-    }
-    if let Err(error) = journal.apply(&plan) {
-        log::warn!("the ports of another interface of the container may replace these: {}", error.in_full());
-    }
 }
 
 /// Plans the rules for each family. `link` is the host's link to the container, if loopback addresses are to be routed

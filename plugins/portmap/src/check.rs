@@ -74,7 +74,8 @@ fn missing_mapping(input: &Input, target: Cidr, host: &mut dyn Host) -> Result<O
     }
     lead(&mut plan, input, target, &contested::observe(input, host), PortChange::Restored);
     if config.backend == Backend::Iptables {
-        input.chains.claim().into_iter().for_each(|step| plan.owned(step));
+        let record = |part| Step::Record { at: input.at.clone(), namespace: None, parts: vec![part] };
+        input.chains.claim().map(record).into_iter().for_each(|step| plan.owned(step));
     }
     Ok(Some(MissingPart { missing: missing.to_string(), plan }))
 }

@@ -16,46 +16,29 @@ use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_interface::next_holder::{self, FormerHolder};
 use cni_model::plan::Plan;
-use cni_netfilter::Proto;
+use cni_netfilter::{Backend, Proto};
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
+use cni_plugin::ledger::{self, Entry, PORT};
 use cni_plugin::lock::LockName;
 use cni_plugin::missing::MissingRecords;
-use cni_plugin::namespace::{Life, RecordedNamespace};
+use cni_plugin::namespace::{self, Life, OnHost as _, RecordedNamespace};
 use cni_plugin::removal::Removal;
 
 use crate::input::Input;
-use crate::register::{self, ChainRegister, OwnPorts, PortLine, PortRegister, PublishedPort};
+use crate::register::{ContestingAttachment, PortRegister, PublishedPort, or_warn, recorded_ports, release};
 use crate::{iptables, nftables};
 
 /// The ports of a container that others have as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContestedPorts(Vec<ContestingAttachment>);
 
-/// Another attachment that has some of the ports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ContestingAttachment {
-    owner: Attachment,
-    home: Option<RecordedNamespace>,
-    ports: Vec<PublishedPort>,
-    /// Whether it was added after the attachment in question.
-    is_later: bool,
-}
-
-/// Whether a container still exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ContainerPresence {
-    Dead,
-    /// It exists, or this is unknown.
-    Living,
-}
-
 impl ContestedPorts {
     /// The attachments whose rules of a family come after those of the container.
     pub fn later(&self, family: Family) -> impl Iterator<Item = &Attachment> {
         let has_family = move |rival: &&ContestingAttachment| rival.ports.iter().any(|port| port.family() == family);
-        self.0.iter().filter(|rival| rival.is_later).filter(has_family).map(|rival| &rival.owner)
+        self.0.iter().filter(|rival| rival.is_later).filter(has_family).map(|rival| &rival.entry.at)
     }
 
     /// The addresses and UDP ports of the host that others keep: connections to these are theirs.
@@ -67,30 +50,33 @@ impl ContestedPorts {
 
 /// ADD: records the ports, removes the rules of dead containers that have some of them, and returns the ports of
 /// others.
-pub fn claim(request: &Request, input: &Input, journal: &mut Journal<'_>) -> ContestedPorts {
+pub fn claim(input: &Input, journal: &mut Journal<'_>) -> ContestedPorts {
     let published = input.published();
     if published.is_empty() {
         return ContestedPorts::default();
     }
-    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), journal.host().records());
-    let locked = LockedPorts::observe(ports, &published, journal.host());
-    let (removed, contested) = locked.remove_dead(&published, journal.host());
-    for rival in contested.iter().filter(|rival| !rival.is_later && rival.owner.container != input.at.container) {
+    let register = register_of(input, &published, journal.host());
+    let LockedPorts { register, removed, contested } = LockedPorts::take(&register, &published, journal.host());
+    for rival in contested.iter().filter(|rival| !rival.is_later && rival.entry.at.container != input.at.container) {
         log::warn!("{}", warning(rival, &input.at));
     }
-    let mut claim = locked.register.claim(observe_home(request, journal.host()).as_ref(), &published, &removed);
-    release_chains(&removed, &mut claim, journal.host());
-    if let Err(error) = journal.apply(&claim) {
-        log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
-    }
+    let chain = if input.config.backend == Backend::Iptables { input.chains.claim() } else { None };
+    let claimed = journal.host().ledger().since_boot().and_then(|now| {
+        let steps = [register.claim(&published, chain, now)].into_iter().chain(removed.iter().filter_map(release));
+        journal.apply(&Plan::of_owned(steps))
+    });
+    or_warn(claimed);
     ContestedPorts(contested)
 }
 
 /// A repair: returns the ports of others. Nothing is changed.
 pub fn observe(input: &Input, host: &mut dyn Host) -> ContestedPorts {
     let published = input.published();
-    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), host.records());
-    ContestedPorts(rivals(&PortRegister::observe(ports, host.records()), &published))
+    ContestedPorts(register_of(input, &published, host).rivals(&published))
+}
+
+fn register_of(input: &Input, published: &[PublishedPort], host: &mut dyn Host) -> PortRegister {
+    PortRegister::observe(&input.at, published.iter().map(|own| own.port), host.ledger())
 }
 
 /// A repair: returns what is to be recorded of a container whose rules are there. This comes after the rules, which are restored even if
@@ -106,23 +92,27 @@ pub fn find_missing_records(
     if published.is_empty() {
         return Ok(MissingRecords::default());
     }
-    let ports = OwnPorts::observe(&input.at, published.iter().map(|own| own.port), host.records());
-    let locks = ports.numbers().map(LockName::host_port).collect();
-    let (register, mut later) = (PortRegister::observe(ports, host.records()), Vec::new());
+    let (register, mut later) = (register_of(input, &published, host), Vec::new());
     if !register.has_all(&published) {
-        for rival in rivals(&register, &published) {
-            if is_behind(&rival, &input.at, host)?.unwrap_or_else(|| is_next(&rival.owner)) {
-                later.push(rival.owner);
+        for rival in register.rivals(&published) {
+            if is_behind(&rival, &input.at, host)?.unwrap_or_else(|| is_next(&rival.entry.at)) {
+                later.push(rival.entry.at);
             }
         }
     }
-    Ok(MissingRecords { locks, plan: register.restore(observe_home(request, host).as_ref(), &published, &later) })
+    let namespace = namespace::observe(request, host).unwrap_or_else(|error| {
+        log::warn!("the container's namespace is not recorded: {}", error.in_full());
+        None
+    });
+    let restored = register.restore(namespace.as_ref(), &published, &later, host.ledger().since_boot()?);
+    let locks = register.ports().map(LockName::host_port).collect();
+    Ok(MissingRecords { locks, plan: Plan::of_owned(restored) })
 }
 
 /// Whether packets to the contested ports meet the rules of another attachment behind those of `own`; `None` where not both have rules in
 /// one chain.
 fn is_behind(rival: &ContestingAttachment, own: &Attachment, host: &mut dyn Host) -> Result<Option<bool>, Error> {
-    let (mut is_behind, both) = (None, [&rival.owner, own]);
+    let (mut is_behind, both) = (None, [&rival.entry.at, own]);
     for family in Family::ALL.into_iter().filter(|family| rival.ports.iter().any(|port| port.family() == *family)) {
         for places in [iptables::places(family, both, host)?, nftables::places(family, both, host)?] {
             if let [Some(rival), Some(own)] = places {
@@ -133,24 +123,18 @@ fn is_behind(rival: &ContestingAttachment, own: &Attachment, host: &mut dyn Host
     Ok(is_behind)
 }
 
-/// DEL: removes the records of the ports, after the rules, and the rules that dead containers with the same ports have
-/// left.
+/// DEL: forgets the ports, after the rules, and removes the rules that dead containers with the same ports have left.
 pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut dyn Host) -> Result<(), Error> {
-    let ports = OwnPorts::observe(at, mapped, host.records());
-    let published = PortRegister::observe(ports.clone(), host.records()).published();
-    let locked = LockedPorts::observe(ports, &published, host);
-    let (removed, _) = locked.remove_dead(&published, host);
-    let mut release = locked.register.release(&removed);
-    release_chains(removed.iter().chain([at]), &mut release, host);
-    host.carry_out(&release)
+    let register = PortRegister::observe(at, mapped, host.ledger());
+    let LockedPorts { register, removed, .. } = LockedPorts::take(&register, &register.published(), host);
+    host.carry_out(&Plan::of_owned(register.own.iter().chain(&removed).filter_map(release)))
 }
 
 /// GC: forgets the ports of all attachments of a network that are not valid, and removes their rules in iptables.
 pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let kept: Vec<Attachment> = valid.of_network(network).collect();
-    let recorded = register::owners_but(&kept.iter().collect::<Vec<_>>(), host.records())?;
+    let holders = host.ledger().holders(PORT, &|_| true)?;
     let mut removal = Removal::new(host);
-    for at in recorded.iter().map(|owner| &owner.at).filter(|at| at.network == *network) {
+    for at in holders.iter().map(|entry| &entry.at).filter(|at| ledger::is_invalid(at, network, valid)) {
         // The rules of one interface do not say which it is, so they are still there where another one is valid.
         removal.attempt(|host| iptables::del(host, at, None, &[]));
         removal.attempt(|host| forget(at, [], host));
@@ -158,81 +142,53 @@ pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
     removal.finish()
 }
 
-/// The records of some ports, locked until the plugin ends, since others may change a record at the same time.
+/// What is recorded of some ports, locked until the plugin ends, since others may change it at the same time.
 struct LockedPorts {
     register: PortRegister,
-    /// Dead attachments that had some of the ports until now.
-    dead: Vec<ContestingAttachment>,
+    /// Dead attachments that had some of the ports until now, and whose rules are removed.
+    removed: Vec<Entry>,
+    /// The others that have some of the ports.
+    contested: Vec<ContestingAttachment>,
 }
 
 impl LockedPorts {
-    /// Locks the ports of an attachment and all ports of dead attachments that have some of them. All are locked in one
-    /// order, since two plugins would wait for each other otherwise.
-    fn observe(mut ports: OwnPorts, published: &[PublishedPort], host: &mut dyn Host) -> Self {
-        let unlocked = PortRegister::observe(ports.clone(), host.records());
-        let mut dead = rivals(&unlocked, published);
-        dead.retain(|rival| observe_presence(rival, host) == ContainerPresence::Dead);
-        dead.iter().for_each(|rival| ports.add(OwnPorts::observe(&rival.owner, [], host.records())));
-        for port in ports.numbers() {
+    /// Locks the ports of an attachment and all ports of dead attachments that have some of them, and removes the rules of these. All are
+    /// locked in one order, since two plugins would wait for each other otherwise.
+    fn take(unlocked: &PortRegister, published: &[PublishedPort], host: &mut dyn Host) -> Self {
+        let mut dead = unlocked.rivals(published);
+        dead.retain(|rival| is_dead(rival, host));
+        let of_dead = dead.iter().flat_map(|rival| recorded_ports(&rival.entry));
+        let ports: BTreeSet<u16> = unlocked.ports().chain(of_dead).collect();
+        for port in ports {
             if let Err(error) = host.lock(&LockName::host_port(port)) {
                 log::warn!("a conflict of host port {port} may go unnoticed: {}", error.in_full());
             }
         }
-        Self { register: PortRegister::observe(ports, host.records()), dead }
-    }
-
-    /// Removes the rules of dead attachments. Returns these, and the others that have some of the ports.
-    fn remove_dead(
-        &self,
-        published: &[PublishedPort],
-        host: &mut dyn Host,
-    ) -> (Vec<Attachment>, Vec<ContestingAttachment>) {
-        let rivals = rivals(&self.register, published);
-        let is_dead = |rival: &ContestingAttachment| {
-            self.dead.iter().any(|dead| (&dead.owner, &dead.home) == (&rival.owner, &rival.home))
-        };
-        let (removed, others): (Vec<ContestingAttachment>, Vec<ContestingAttachment>) =
-            rivals.into_iter().partition(|rival| is_dead(rival) && is_removed(&rival.owner, host));
-        (removed.into_iter().map(|rival| rival.owner).collect(), others)
+        let register = unlocked.observe_again(host.ledger());
+        let key = |rival: &ContestingAttachment| (rival.entry.at.clone(), rival.home.clone());
+        let was_dead = |rival: &ContestingAttachment| dead.iter().any(|dead| key(dead) == key(rival));
+        let is_removed = |rival: &ContestingAttachment| was_dead(rival) && is_removed(&rival.entry.at, &mut *host);
+        let (removed, contested): (Vec<_>, Vec<_>) = register.rivals(published).into_iter().partition(is_removed);
+        Self { register, removed: removed.into_iter().map(|rival| rival.entry).collect(), contested }
     }
 }
 
-fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<ContestingAttachment> {
-    let mut rivals: Vec<ContestingAttachment> = Vec::new();
-    for line in register.rivals(published) {
-        let PortLine { published, owner, home } = line;
-        match rivals.iter_mut().find(|rival| rival.owner == *owner) {
-            Some(rival) => rival.ports.push(*published),
-            None => rivals.push(ContestingAttachment {
-                owner: owner.clone(),
-                home: home.clone(),
-                ports: vec![*published],
-                is_later: register.is_later(line),
-            }),
-        }
-    }
-    rivals
-}
-
-fn observe_presence(rival: &ContestingAttachment, host: &mut dyn Host) -> ContainerPresence {
-    match rival.home.as_ref().map(|home| home.life(None, host)) {
-        Some(Life::Dead) => match is_added_again(&rival.owner, rival.home.as_ref(), host) {
-            Ok(false) => ContainerPresence::Dead,
-            Ok(true) => ContainerPresence::Living,
-            Err(error) => {
-                log::info!("a container counts as living: {}", error.in_full());
-                ContainerPresence::Living
-            }
+/// Whether a container has ended for certain.
+fn is_dead(rival: &ContestingAttachment, host: &mut dyn Host) -> bool {
+    let Some(home) = &rival.home else { return false };
+    let reason = match home.life(None, host) {
+        Life::Alive => return false,
+        Life::Unknown(reason) => reason,
+        Life::Dead => match is_added_again(&rival.entry.at, Some(home), host) {
+            Ok(is_added_again) => return !is_added_again,
+            Err(error) => error.in_full(),
         },
-        Some(Life::Alive) | None => ContainerPresence::Living,
-        Some(Life::Unknown(reason)) => {
-            log::info!("a container counts as living: {reason}");
-            ContainerPresence::Living
-        }
-    }
+    };
+    log::info!("a container counts as living: {reason}");
+    false
 }
 
-/// Whether a container whose recorded namespace, `home`, has ended may live in another one: it was added again. Then its rules lead to
+/// Whether a container whose namespace, `home`, has ended may live in another one: it was added again. Then its rules lead to
 /// an address that it has there. Plugins of others change no record, and their containers are known by the address alone.
 pub fn is_added_again(at: &Attachment, home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(targets) = targets(at, host)? else { return Ok(true) };
@@ -291,25 +247,9 @@ fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-/// Removes the records of some attachments' iptables chains.
-fn release_chains<'a>(owners: impl IntoIterator<Item = &'a Attachment>, plan: &mut Plan, host: &mut dyn Host) {
-    for owner in owners {
-        let step = ChainRegister::observe(owner, host.records()).release();
-        step.into_iter().for_each(|step| plan.owned(step));
-    }
-}
-
-/// The namespace that is recorded with a mapping. Without one, the container counts as living.
-fn observe_home(request: &Request, host: &mut dyn Host) -> Option<RecordedNamespace> {
-    RecordedNamespace::observe(request, host).unwrap_or_else(|error| {
-        log::warn!("the container's namespace is not recorded: {}", error.in_full());
-        None
-    })
-}
-
 fn warning(rival: &ContestingAttachment, at: &Attachment) -> String {
     let ports: Vec<String> = rival.ports.iter().map(ToString::to_string).collect();
-    let Attachment { network, container, ifname } = &rival.owner;
+    let Attachment { network, container, ifname } = &rival.entry.at;
     format!(
         "container {container} (network {network}, interface {ifname}) keeps host port {}: container {} gets it when that \
          one is deleted; to use both at once, give one of them another port",

@@ -1,8 +1,9 @@
 //! Containers and ports for the tests of this crate.
 
 use cni_core::json::Json;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::Attachment;
 use cni_netfilter::Backend;
+use cni_plugin::ledger::Entry;
 
 use crate::config::{Config, Keys};
 
@@ -19,14 +20,10 @@ pub fn config(keys: &str, mappings: &str) -> Config {
 
 /// The interface `eth0` of `ctr1` in `n1`.
 pub fn at() -> Attachment {
-    of("ctr1")
+    entry("ctr1", "").at
 }
 
-/// That of another container.
-pub fn of(container: &str) -> Attachment {
-    Attachment {
-        network: NetworkName::parse("n1").expect("network"),
-        container: ContainerId::parse(container).expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+/// The entry of that of a container in the ledger, with the lines of some parts.
+pub fn entry(container: &str, parts: &str) -> Entry {
+    Entry::parse(&format!("n1 {container} eth0\n\n{parts}")).expect("an entry")
 }

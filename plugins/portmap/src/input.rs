@@ -42,7 +42,7 @@ impl Input {
         let input = prev_result.as_ref().ok().and_then(Option::as_ref);
         let targets = input.map(|result| targets(result, &at.ifname)).unwrap_or_default();
         let config = config(request, &targets, host)?;
-        let chains = ChainRegister::observe(&at, host.records());
+        let chains = ChainRegister::observe(&at, host.ledger());
         let details = "chain portmap behind the plugin that assigns addresses";
         let prev_result = prev_result?.ok_or_else(|| fail!(InvalidConfig, "{unchained}", details: "{details}"))?;
         Ok(Self { config, at, targets, chains, prev_result })

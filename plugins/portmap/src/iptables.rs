@@ -159,7 +159,7 @@ fn removal(family: Family, at: &Attachment, name: &ChainName, expected: Vec<Ipta
 
 /// DEL in both families, or in those of the addresses.
 pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
-    let chain = ChainRegister::observe(at, host.records()).chain();
+    let chain = ChainRegister::observe(at, host.ledger()).chain();
     let mut removal = Removal::new(host);
     for family in Family::ALL {
         let target = targets.iter().find(|target| target.family() == family);
@@ -221,7 +221,7 @@ fn list(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Option
 
 /// The addresses to which a container's rules lead, in both families.
 pub fn targets(at: &Attachment, host: &mut dyn Host) -> Result<BTreeSet<IpAddr>, Error> {
-    let (chain, mut found) = (ChainRegister::observe(at, host.records()).chain(), BTreeSet::new());
+    let (chain, mut found) = (ChainRegister::observe(at, host.ledger()).chain(), BTreeSet::new());
     for family in Family::ALL {
         found.extend(translations(&list(host, family, &chain)?.unwrap_or_default()));
     }
@@ -252,7 +252,7 @@ pub fn places<const N: usize>(
 ) -> Result<[Option<usize>; N], Error> {
     let rules = list(host, family, &ChainName::fixed(DNAT))?.unwrap_or_default();
     Ok(attachments.map(|at| {
-        let chain = ChainRegister::observe(at, host.records()).chain();
+        let chain = ChainRegister::observe(at, host.ledger()).chain();
         rules.iter().position(|rule| rule.jumps_to(&chain))
     }))
 }

@@ -16,8 +16,6 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::{MissingPart, MissingRecords};
-use cni_plugin::owner::RecordedOwner;
-use cni_plugin::records::Records;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
@@ -89,10 +87,6 @@ impl Plugin for Portmap {
         host: &mut dyn Host,
     ) -> Result<MissingRecords, Error> {
         contested::find_missing_records(request, &Input::read(request, NO_RESULT, host)?, is_next, host)
-    }
-
-    fn owners_but(&self, known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
-        register::owners_but(known, records)
     }
 
     fn may_be_added_again(&self, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {

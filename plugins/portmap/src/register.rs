@@ -1,31 +1,25 @@
 //! The register of host ports: ADD notices a conflict without reading any rule.
 //!
-//! There is a record for each port number, with a line for each mapping, the newest container last, and one for each
-//! attachment that names its ports; another names the chain of iptables that holds its rules. The reference writes no records; a repair records its containers.
-//! Unreadable records are ignored and not changed, since a mapping works without its record.
+//! The entry of an attachment has a part for each of its ports, with its mappings and its place among others that have the port; another part
+//! names the chain of iptables that holds its rules. The reference records nothing; a repair records its containers.
+//! What cannot be read counts as missing, since a mapping works without it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
-use cni_model::plan::{Plan, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::plan::Step;
+use cni_model::record::{Part, PartChanges};
 use cni_netfilter::Proto;
+use cni_plugin::ledger::{self, CHAIN, Entry, Ledger, PORT, of_container_in_network};
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::owner::{self, RecordedOwner};
-use cni_plugin::records::Records;
 
 use crate::config::{ListenAddress, Mapping};
-
-/// The records: of each port by its number, and of each owner.
-const PORTS: RecordKind = RecordKind::new("ports");
-
-/// The beginning of the names of these records.
-const CHAIN: &str = "chain-";
 
 /// A port of the host that leads to a container. Two containers can have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,101 +62,134 @@ impl fmt::Display for PublishedPort {
     }
 }
 
-/// A mapping of a container, as it is recorded.
+/// What is between the mappings and the namespace of a part.
+const HOME: &str = " in ";
+
+/// The mappings of an attachment at one port, as its entry has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortLine {
-    pub published: PublishedPort,
-    pub owner: Attachment,
-    /// The container's namespace, if it could be identified.
+struct RecordedPort {
+    /// The time since boot at which the attachment got the port: packets meet the rules of the earliest first.
+    since: Duration,
+    published: Vec<PublishedPort>,
+    /// The container's namespace then, if it could be identified. A later ADD may have had no ports.
+    home: Option<RecordedNamespace>,
+}
+
+impl RecordedPort {
+    fn of(entry: &Entry, port: u16) -> Option<Self> {
+        Self::parse(port, entry.part(&PORT.about(port))?)
+    }
+
+    fn parse(port: u16, text: &str) -> Option<Self> {
+        let (text, home) = text.split_once(HOME).map_or((text, None), |(text, home)| (text, Some(home)));
+        let mut words = text.split(' ');
+        let since = Duration::from_nanos(words.next()?.parse().ok()?);
+        let mut published = Vec::new();
+        while let Some(proto) = words.next() {
+            published.push(PublishedPort { port, proto: Proto::parse(proto)?, address: words.next()?.parse().ok()? });
+        }
+        Some(Self { since, published, home: home.and_then(RecordedNamespace::parse) })
+    }
+}
+
+impl fmt::Display for RecordedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.since.as_nanos())?;
+        self.published.iter().try_for_each(|PublishedPort { proto, address, .. }| write!(f, " {proto} {address}"))?;
+        self.home.iter().try_for_each(|home| write!(f, "{HOME}{home}"))
+    }
+}
+
+/// Another attachment that has some of the ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContestingAttachment {
+    pub entry: Entry,
+    pub ports: Vec<PublishedPort>,
+    /// Whether it was added after the attachment in question.
+    pub is_later: bool,
+    /// Its namespace when it got them.
     pub home: Option<RecordedNamespace>,
 }
 
-/// The ports of an attachment.
-#[derive(Clone, Debug)]
-pub struct OwnPorts {
-    owner: Attachment,
-    /// The attachment's own record, which names its ports; `None` when that is unreadable.
-    list: Option<String>,
-    ports: BTreeSet<u16>,
-}
-
-impl OwnPorts {
-    /// Those that are recorded, and those that the attachment has or is to have.
-    pub fn observe(owner: &Attachment, mapped: impl IntoIterator<Item = u16>, records: &mut dyn Records) -> Self {
-        let list = read(&of_owner(owner), records);
-        let listed = list.as_deref().map(parse_ports).unwrap_or_default();
-        Self { owner: owner.clone(), list, ports: mapped.into_iter().chain(listed).collect() }
-    }
-
-    /// Adds the ports of another attachment.
-    pub fn add(&mut self, other: Self) {
-        self.ports.extend(other.ports);
-    }
-
-    /// Their numbers, in order.
-    pub fn numbers(&self) -> impl Iterator<Item = u16> {
-        self.ports.iter().copied()
-    }
-}
-
-/// The records of an attachment's ports.
+/// What is recorded of an attachment's ports.
 #[derive(Clone, Debug)]
 pub struct PortRegister {
     owner: Attachment,
-    list: Option<String>,
-    /// The mappings of each port with a readable record, the oldest first.
-    lines: BTreeMap<u16, Vec<PortLine>>,
-    /// Ports whose record is unreadable.
-    torn: BTreeSet<u16>,
+    /// Those that are recorded, and those that the attachment has or is to have.
+    ports: BTreeSet<u16>,
+    /// The entry of the attachment.
+    pub own: Option<Entry>,
+    /// The others that have some of the ports.
+    others: Vec<Entry>,
 }
 
 impl PortRegister {
-    /// Reads the records of an attachment's ports.
-    pub fn observe(OwnPorts { owner, list, ports }: OwnPorts, records: &mut dyn Records) -> Self {
-        let (mut lines, mut torn) = (BTreeMap::new(), BTreeSet::new());
-        for port in ports {
-            let Some(text) = read(&of_port(port), records) else { continue };
-            let found: Vec<_> = whole_lines(&text).filter_map(|line| PortLine::parse(port, line)).collect();
-            if found.is_empty() && !text.is_empty() {
-                torn.insert(port);
-            }
-            lines.insert(port, found);
-        }
-        Self { owner, list, lines, torn }
+    /// Reads what is recorded of an attachment's ports, which are the recorded ones and these.
+    pub fn observe(owner: &Attachment, mapped: impl IntoIterator<Item = u16>, ledger: &mut dyn Ledger) -> Self {
+        let own = or_warn(ledger.entry(owner));
+        let ports: BTreeSet<u16> = mapped.into_iter().chain(own.iter().flat_map(recorded_ports)).collect();
+        let mut others = holders(&ports, ledger);
+        others.retain(|entry| entry.at != *owner);
+        Self { owner: owner.clone(), ports, own, others }
     }
 
-    /// The mappings of other attachments that get packets of some of these, the oldest first.
-    pub fn rivals(&self, published: &[PublishedPort]) -> Vec<&PortLine> {
-        let is_rival =
-            |line: &&PortLine| line.owner != self.owner && published.iter().any(|own| own.overlaps(&line.published));
-        self.lines.values().flatten().filter(is_rival).collect()
+    /// The same, as it is recorded now.
+    pub fn observe_again(&self, ledger: &mut dyn Ledger) -> Self {
+        Self::observe(&self.owner, self.ports(), ledger)
     }
 
-    /// Whether another attachment has recorded a mapping of a port after this one. An attachment without a record is
-    /// the latest.
-    pub fn is_later(&self, rival: &PortLine) -> bool {
-        let lines = self.lines.get(&rival.published.port).map(Vec::as_slice).unwrap_or_default();
-        let own = lines.iter().position(|line| line.owner == self.owner);
-        own.is_some_and(|own| lines[own..].contains(rival))
+    /// The numbers of the ports, in order.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.ports.iter().copied()
+    }
+
+    /// The other attachments that get packets of some of these.
+    pub fn rivals(&self, published: &[PublishedPort]) -> Vec<ContestingAttachment> {
+        self.others.iter().filter_map(|entry| self.rival(entry, published)).collect()
+    }
+
+    fn rival(&self, entry: &Entry, published: &[PublishedPort]) -> Option<ContestingAttachment> {
+        let mut ports = self.published_by(entry);
+        ports.retain(|port| published.iter().any(|own| own.overlaps(port)));
+        let port = ports.first()?.port;
+        let home = RecordedPort::of(entry, port).and_then(|recorded| recorded.home);
+        Some(ContestingAttachment { entry: entry.clone(), ports, is_later: self.is_later(entry, port), home })
+    }
+
+    /// Whether another attachment got a port after this one. One without a recorded place is the latest.
+    fn is_later(&self, rival: &Entry, port: u16) -> bool {
+        self.recorded(port)
+            .is_some_and(|own| RecordedPort::of(rival, port).is_some_and(|rival| rival.since > own.since))
     }
 
     /// The mappings of the attachment that are recorded.
     pub fn published(&self) -> Vec<PublishedPort> {
-        let own = self.lines.values().flatten().filter(|line| line.owner == self.owner);
-        own.map(|line| line.published).collect()
+        self.own.iter().flat_map(|own| self.published_by(own)).collect()
     }
 
-    /// Records all mappings of the attachment, and removes some others. It keeps its position, or is the latest. Its
-    /// own record is written first: if the process is killed then, all records can still be found.
-    pub fn claim(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], removed: &[Attachment]) -> Plan {
-        let mut plan = self.changed(published, |port, lines| {
-            lines.retain(|line| !removed.contains(&line.owner));
-            let place = lines.iter().position(|line| line.owner == self.owner).unwrap_or(lines.len());
-            lines.retain(|line| line.owner != self.owner);
-            lines.splice(place..place, self.own(home, published, port));
-        });
-        removed.iter().for_each(|owner| plan.owned(Step::RemoveRecord { key: of_owner(owner) }));
-        plan
+    fn published_by(&self, entry: &Entry) -> Vec<PublishedPort> {
+        self.ports().filter_map(|port| RecordedPort::of(entry, port)).flat_map(|found| found.published).collect()
+    }
+
+    fn recorded(&self, port: u16) -> Option<RecordedPort> {
+        RecordedPort::of(self.own.as_ref()?, port)
+    }
+
+    /// Records the mappings of the attachment in place of those that are recorded. It keeps its place, or is the latest.
+    pub fn claim(&self, published: &[PublishedPort], chain: Option<(Part, Option<String>)>, now: Duration) -> Step {
+        let namespace = self.own.as_ref().and_then(|own| own.namespace.as_ref());
+        let claimed = |port| {
+            let published: Vec<_> = published.iter().filter(|own| own.port == port).copied().collect();
+            let since = self.recorded(port).map_or(now, |own| own.since);
+            let is_mapped = !published.is_empty();
+            let home = namespace.cloned();
+            (PORT.about(port), is_mapped.then(|| RecordedPort { since, published, home }.to_string()))
+        };
+        Step::Record {
+            at: self.owner.clone(),
+            namespace: None,
+            parts: self.ports().map(claimed).chain(chain).collect(),
+        }
     }
 
     /// Whether all mappings of the attachment are recorded.
@@ -171,124 +198,77 @@ impl PortRegister {
         published.iter().all(|one| own.contains(one))
     }
 
-    /// Records the mappings of the attachment that are not recorded, beside its others, otherwise before the first of `later`, or as the
-    /// latest; and its namespace with all of them, which is another one if plugins of others have added the attachment again.
-    pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], later: &[Attachment]) -> Plan {
-        self.changed(published, |port, lines| {
-            if let Some(home) = home {
-                let own = lines.iter_mut().filter(|line| line.owner == self.owner);
-                own.for_each(|line| line.home = Some(home.clone()));
-            }
-            let is_new = |line: &PortLine| {
-                !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
-            };
-            let missing: Vec<PortLine> = self.own(home, published, port).filter(is_new).collect();
-            let own = lines.iter().rposition(|line| line.owner == self.owner).map(|last| last + 1);
-            let first_later = || lines.iter().position(|line| later.contains(&line.owner));
-            let place = own.or_else(first_later).unwrap_or(lines.len());
-            lines.splice(place..place, missing);
-        })
-    }
-
-    /// Forgets the attachment, and some others.
-    pub fn release(&self, removed: &[Attachment]) -> Plan {
-        let mut plan = Plan::default();
-        for port in self.lines.keys() {
-            let stays = |line: &PortLine| line.owner != self.owner && !removed.contains(&line.owner);
-            self.write_port(&mut plan, *port, |lines| lines.retain(stays));
-        }
-        let own = self.list.as_ref().filter(|list| !list.is_empty()).map(|_| &self.owner);
-        own.into_iter().chain(removed).for_each(|owner| plan.owned(Step::RemoveRecord { key: of_owner(owner) }));
-        plan
-    }
-
-    fn changed(&self, published: &[PublishedPort], change: impl Fn(u16, &mut Vec<PortLine>)) -> Plan {
-        let mut plan = Plan::default();
-        if let Some(before) = &self.list {
-            let mut ports = parse_ports(before);
-            ports.extend(published.iter().map(|own| own.port));
-            let text = list(&self.owner, &ports);
-            if text != *before {
-                plan.owned(Step::WriteRecord { key: of_owner(&self.owner), text });
+    /// Records the mappings of the attachment that are not recorded. It keeps its place, otherwise comes before the first of `later`, or is
+    /// the latest. Its namespace is another one if plugins of others have added the attachment again. `None` if nothing changes.
+    pub fn restore(
+        &self,
+        namespace: Option<&RecordedNamespace>,
+        published: &[PublishedPort],
+        later: &[Attachment],
+        now: Duration,
+    ) -> Option<Step> {
+        let recorded = self.own.as_ref().and_then(|own| own.namespace.as_ref());
+        let identity = |namespace: Option<&RecordedNamespace>| namespace.map(|namespace| namespace.identity.clone());
+        // A repair may reach the namespace by another path.
+        let namespace = namespace.filter(|_| identity(namespace) != identity(recorded));
+        let home = namespace.or(recorded);
+        let mut parts = PartChanges::new();
+        for published in published.chunk_by(|one, next| one.port == next.port) {
+            let port = published[0].port;
+            let (known, place) = (self.recorded(port), self.place_before(later, port).unwrap_or(now));
+            let (since, found) = known.clone().map_or((place, Vec::new()), |known| (known.since, known.published));
+            let mut own = RecordedPort { since, published: found, home: home.cloned() };
+            let missing: Vec<_> = published.iter().filter(|one| !own.published.contains(one)).collect();
+            own.published.extend(missing);
+            if known.as_ref() != Some(&own) {
+                parts.push((PORT.about(port), Some(own.to_string())));
             }
         }
-        for port in self.lines.keys() {
-            self.write_port(&mut plan, *port, |lines| change(*port, lines));
-        }
-        plan
+        let namespace = namespace.map(ToString::to_string);
+        let is_change = namespace.is_some() || !parts.is_empty();
+        is_change.then(|| Step::Record { at: self.owner.clone(), namespace, parts })
     }
 
-    fn own<'a>(
-        &'a self,
-        home: Option<&'a RecordedNamespace>,
-        published: &'a [PublishedPort],
-        port: u16,
-    ) -> impl Iterator<Item = PortLine> + 'a {
-        let own = published.iter().filter(move |own| own.port == port);
-        own.map(move |own| PortLine { published: *own, owner: self.owner.clone(), home: home.cloned() })
-    }
-
-    /// Appends the step that changes the record of a port, if anything changes.
-    fn write_port(&self, plan: &mut Plan, port: u16, change: impl FnOnce(&mut Vec<PortLine>)) {
-        let Some(before) = self.lines.get(&port) else { return };
-        let key = of_port(port);
-        let mut after = before.clone();
-        change(&mut after);
-        if after.is_empty() && (!before.is_empty() || self.torn.contains(&port)) {
-            plan.owned(Step::RemoveRecord { key });
-        } else if after != *before {
-            plan.owned(Step::WriteRecord { key, text: after.iter().map(ToString::to_string).collect() });
-        }
+    /// The place before the first of some others at a port, behind those before it.
+    fn place_before(&self, later: &[Attachment], port: u16) -> Option<Duration> {
+        let places = |is_later: bool| {
+            let others = self.others.iter().filter(move |other| later.contains(&other.at) == is_later);
+            others.filter_map(|other| RecordedPort::of(other, port)).map(|other| other.since)
+        };
+        let first = places(true).min()?;
+        let before = places(false).filter(|place| *place < first).max().unwrap_or_default();
+        Some(before + (first - before) / 2)
     }
 }
 
-/// The attachments that have mappings of a port by its record, in the order in which packets meet their rules.
-pub fn owners_of_port(port: u16, records: &mut dyn Records) -> Vec<Attachment> {
-    let text = read(&of_port(port), records).unwrap_or_default();
-    let mut owners: Vec<Attachment> = Vec::new();
-    for line in whole_lines(&text).filter_map(|line| PortLine::parse(port, line)) {
-        if !owners.contains(&line.owner) {
-            owners.push(line.owner);
-        }
-    }
-    owners
+/// The step that forgets the ports of an attachment and its chain, if any is recorded.
+pub fn release(entry: &Entry) -> Option<Step> {
+    let chain = of_container_in_network(CHAIN, &entry.at);
+    let ports = entry.parts_about(PORT).map(|(port, _)| PORT.about(port));
+    let parts: Vec<Part> = ports.chain(entry.part(&chain).is_some().then_some(chain)).collect();
+    (!parts.is_empty()).then(|| ledger::remove(&entry.at, parts))
 }
 
-/// The attachments that have records, except these.
-pub fn owners_but(known: &[&Attachment], records: &mut dyn Records) -> Result<Vec<RecordedOwner>, Error> {
-    let mut found = Vec::new();
-    for key in owner::keys_but(known, PORTS, records)? {
-        let text = read(&key, records).unwrap_or_default();
-        let Some(at) = whole_lines(&text).next().and_then(|line| owner::parse(&mut line.split(' '))) else { continue };
-        let register = PortRegister::observe(OwnPorts::observe(&at, [], records), records);
-        let home = register.lines.values().flatten().filter(|line| line.owner == at).find_map(|line| line.home.clone());
-        found.push(RecordedOwner { at, home, addresses: Vec::new() });
-    }
-    Ok(found)
+/// The ports of which mappings are recorded.
+pub fn recorded_ports(entry: &Entry) -> impl Iterator<Item = u16> {
+    entry.parts_about(PORT).filter_map(|(port, _)| port.parse().ok())
 }
 
-impl PortLine {
-    fn parse(port: u16, line: &str) -> Option<Self> {
-        let mut words = line.splitn(6, ' ');
-        let proto = Proto::parse(words.next()?)?;
-        let address = words.next()?.parse().ok()?;
-        let owner = owner::parse(&mut words)?;
-        let home = words.next().map(RecordedNamespace::parse);
-        Some(Self { published: PublishedPort { port, proto, address }, owner, home: home.flatten() })
-    }
+/// The attachments that have recorded mappings of a port, in the order in which packets meet their rules.
+pub fn owners_of_port(port: u16, ledger: &mut dyn Ledger) -> Vec<Attachment> {
+    let place = |entry: &Entry| RecordedPort::of(entry, port).map(|recorded| recorded.since);
+    let mut found = holders(&BTreeSet::from([port]), ledger);
+    found.retain(|entry| place(entry).is_some());
+    found.sort_by_key(place);
+    found.into_iter().map(|entry| entry.at).collect()
 }
 
-/// A line of the record of its port.
-impl fmt::Display for PortLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PublishedPort { port: _, proto, address } = self.published;
-        write!(f, "{proto} {address} {}", owner::text(&self.owner))?;
-        self.home.iter().try_for_each(|home| write!(f, " {home}"))?;
-        f.write_str("\n")
-    }
+/// The entries that have some ports.
+fn holders(ports: &BTreeSet<u16>, ledger: &mut dyn Ledger) -> Vec<Entry> {
+    or_warn(ledger.holders(PORT, &|thing| thing.parse().is_ok_and(|port| ports.contains(&port))))
 }
 
-/// The attachments of a container in a network that have rules in iptables, and which chain holds them.
+/// Which chain of iptables holds the rules of an attachment.
 ///
 /// The reference derives the chain's name from network and container. A second interface of a container in one network
 /// needs its own chain, or its ADD would replace the ports of the first. The first interface has the chain that the
@@ -296,16 +276,8 @@ impl fmt::Display for PortLine {
 #[derive(Clone, Debug)]
 pub struct ChainRegister {
     owner: Attachment,
-    holders: Vec<ChainHolder>,
-    /// Whether a record exists that names no owner.
-    is_torn: bool,
-}
-
-/// An attachment, and which chain it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ChainHolder {
-    owner: Attachment,
     kind: ChainKind,
+    is_recorded: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,104 +290,50 @@ enum ChainKind {
 
 impl ChainRegister {
     /// Reads what is recorded.
-    pub fn observe(owner: &Attachment, records: &mut dyn Records) -> Self {
-        let text = read(&of_chain(owner), records).unwrap_or_default();
-        let holders: Vec<_> = whole_lines(&text).filter_map(ChainHolder::parse).collect();
-        Self { owner: owner.clone(), is_torn: !text.is_empty() && holders.is_empty(), holders }
+    pub fn observe(owner: &Attachment, ledger: &mut dyn Ledger) -> Self {
+        let recorded = or_warn(ledger.entry(owner)).as_ref().and_then(ChainKind::of);
+        let kind = recorded.unwrap_or_else(|| {
+            let part = of_container_in_network(CHAIN, owner);
+            let holders = or_warn(ledger.holders(CHAIN, &|thing| thing == part.thing()));
+            let is_taken = holders.iter().any(|holder| ChainKind::of(holder) == Some(ChainKind::Reference));
+            if is_taken { ChainKind::Interface } else { ChainKind::Reference }
+        });
+        Self { owner: owner.clone(), kind, is_recorded: recorded.is_some() }
     }
 
     /// The chain that holds the attachment's rules, or is to hold them.
     pub fn chain(&self) -> ChainName {
-        match self.kind() {
+        match self.kind {
             ChainKind::Reference => self.owner.dnat_chain(),
             ChainKind::Interface => self.owner.interface_dnat_chain(),
         }
     }
 
-    /// ADD: the step that records the attachment's chain, unless it is recorded.
-    pub fn claim(&self) -> Option<Step> {
-        let own = ChainHolder { owner: self.owner.clone(), kind: self.kind() };
-        let is_new = !self.holders.contains(&own);
-        is_new.then(|| self.write(self.holders.iter().chain([&own])))
-    }
-
-    /// DEL: the step that removes the attachment's record, if there is one. A record that names no owner is removed
-    /// too.
-    pub fn release(&self) -> Option<Step> {
-        let others: Vec<&ChainHolder> = self.holders.iter().filter(|holder| holder.owner != self.owner).collect();
-        (self.is_torn || others.len() < self.holders.len()).then(|| self.write(others))
-    }
-
-    fn kind(&self) -> ChainKind {
-        let own = self.holders.iter().find(|holder| holder.owner == self.owner);
-        let is_taken = self.holders.iter().any(|holder| holder.kind == ChainKind::Reference);
-        own.map_or(if is_taken { ChainKind::Interface } else { ChainKind::Reference }, |own| own.kind)
-    }
-
-    fn write<'a>(&self, holders: impl IntoIterator<Item = &'a ChainHolder>) -> Step {
-        let text: String = holders.into_iter().map(ToString::to_string).collect();
-        let key = of_chain(&self.owner);
-        if text.is_empty() { Step::RemoveRecord { key } } else { Step::WriteRecord { key, text } }
+    /// ADD: the part that records the attachment's chain, unless it is recorded.
+    pub fn claim(&self) -> Option<(Part, Option<String>)> {
+        let part = of_container_in_network(CHAIN, &self.owner);
+        (!self.is_recorded).then(|| (part, Some(self.kind.word().to_owned())))
     }
 }
 
-impl ChainHolder {
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let kind = match words.next()? {
-            "reference" => ChainKind::Reference,
-            "interface" => ChainKind::Interface,
-            _ => return None,
-        };
-        Some(Self { kind, owner: owner::parse(&mut words)? })
+impl ChainKind {
+    fn of(entry: &Entry) -> Option<Self> {
+        let word = entry.part(&of_container_in_network(CHAIN, &entry.at))?;
+        [Self::Reference, Self::Interface].into_iter().find(|kind| kind.word() == word)
     }
-}
 
-impl fmt::Display for ChainHolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.kind {
-            ChainKind::Reference => "reference",
-            ChainKind::Interface => "interface",
-        };
-        writeln!(f, "{word} {}", owner::text(&self.owner))
-    }
-}
-
-fn of_chain(owner: &Attachment) -> RecordKey {
-    RecordKey::hashed(PORTS, CHAIN, &format!("{} {}", owner.network, owner.container))
-}
-
-/// The text of a record, empty if it is missing; `None` if it cannot be read.
-fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
-    match records.read(key) {
-        Ok(text) => Some(text.unwrap_or_default()),
-        Err(error) => {
-            log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
-            None
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Interface => "interface",
         }
     }
 }
 
-/// The lines that have their end: the last one of a torn record has none.
-fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
-}
-
-fn parse_ports(text: &str) -> BTreeSet<u16> {
-    whole_lines(text).skip(1).filter_map(|line| line.parse().ok()).collect()
-}
-
-fn list(owner: &Attachment, ports: &BTreeSet<u16>) -> String {
-    let ports: String = ports.iter().map(|port| format!("{port}\n")).collect();
-    format!("{}\n{ports}", owner::text(owner))
-}
-
-fn of_port(port: u16) -> RecordKey {
-    RecordKey::of_number(PORTS, port.into())
-}
-
-fn of_owner(owner: &Attachment) -> RecordKey {
-    owner::key(PORTS, owner)
+/// Logs a failure of what is done with the ledger.
+pub fn or_warn<T: Default>(done: Result<T, Error>) -> T {
+    let warn = |error: &Error| log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
+    done.inspect_err(warn).unwrap_or_default()
 }
 
 #[cfg(test)]

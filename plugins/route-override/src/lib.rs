@@ -13,11 +13,12 @@ use cni_core::result::{CniResult, Route};
 use cni_core::valid::ValidAttachments;
 use cni_interface::{tables, verify};
 use cni_model::plan::{NewRoute, Ns, Plan, Step};
-use cni_model::record::RecordKind;
+use cni_model::record::PartKind;
 use cni_model::routing::{ADVMSS_METRIC, BY_KERNEL, FullRoute, LINK_SCOPE, MAIN_TABLE, MTU_METRIC};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::json_record::{JsonRecord, is_of_entered};
+use cni_plugin::json_part::{JsonPart, is_of_entered};
+use cni_plugin::ledger::ROUTES;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -122,7 +123,7 @@ impl Plugin for RouteOverride {
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         let stale = RouteRecord::invalid(&request.network, valid, host)?;
         let mut removal = Removal::new(host);
-        stale.into_iter().for_each(|(key, _)| removal.step(&Step::RemoveRecord { key }));
+        stale.iter().for_each(|(at, _)| removal.step(&RouteRecord::remove(at)));
         removal.finish()
     }
 }
@@ -240,21 +241,14 @@ fn is_link_local(dst: Cidr) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RouteRecord {
-    network: String,
-    container: String,
-    ifname: String,
     /// The namespace, if the kernel can identify it: a container may come again in a new one.
     namespace: Option<String>,
     removed: Vec<FullRoute>,
     added: Vec<FullRoute>,
 }
 
-impl JsonRecord for RouteRecord {
-    const KIND: RecordKind = RecordKind::new("routeoverride");
-
-    fn names(&self) -> [&str; 3] {
-        [&self.network, &self.container, &self.ifname]
-    }
+impl JsonPart for RouteRecord {
+    const KIND: PartKind = ROUTES;
 }
 
 impl RouteRecord {
@@ -266,8 +260,7 @@ impl RouteRecord {
             Some(earlier) if is_of_entered(earlier.namespace.as_deref(), host)? => earlier,
             Some(_) | None => Self::default(),
         };
-        let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
-        Ok(Self { network, container, ifname, namespace, ..earlier })
+        Ok(Self { namespace, ..earlier })
     }
 
     /// The record with what another ADD is about to change.

@@ -14,10 +14,11 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::tables;
 use cni_model::plan::{Ns, Plan, Step};
-use cni_model::record::RecordKind;
+use cni_model::record::PartKind;
 use cni_model::routing::{BY_PROGRAM, FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
-use cni_plugin::json_record::{JsonRecord, is_of_entered};
+use cni_plugin::json_part::{JsonPart, is_of_entered};
+use cni_plugin::ledger::SOURCE_ROUTES;
 use serde::{Deserialize, Serialize};
 
 use crate::config::OwnAddress;
@@ -230,9 +231,6 @@ fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RoutingRecord {
-    network: String,
-    container: String,
-    ifname: String,
     /// The namespace, if the kernel can identify it: a container may come again in a new one.
     namespace: Option<String>,
     /// The rules, by address and table.
@@ -243,12 +241,8 @@ pub struct RoutingRecord {
     pub moved: Vec<FullRoute>,
 }
 
-impl JsonRecord for RoutingRecord {
-    const KIND: RecordKind = RecordKind::new("sbr");
-
-    fn names(&self) -> [&str; 3] {
-        [&self.network, &self.container, &self.ifname]
-    }
+impl JsonPart for RoutingRecord {
+    const KIND: PartKind = SOURCE_ROUTES;
 }
 
 impl RoutingRecord {
@@ -265,10 +259,7 @@ impl RoutingRecord {
     }
 
     /// The record of a new ADD in the entered namespace, with what an earlier one has done there.
-    pub fn with(mut self, routing: &InterfaceRouting, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
-        self.network = at.network.to_string();
-        self.container = at.container.to_string();
-        self.ifname = at.ifname.to_string();
+    pub fn with(mut self, routing: &InterfaceRouting, host: &mut dyn Host) -> Result<Self, Error> {
         self.namespace = host.namespaces().identity(Ns::Container)?;
         for source in routing.sources.iter().filter(|source| !source.has_rule) {
             push_new(&mut self.rules, (source.rule.source, source.rule.table));

@@ -15,7 +15,7 @@ use cni_model::plan::{Ns, Plan, Step};
 use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::json_part::JsonPart as _;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -64,7 +64,7 @@ impl Plugin for Sbr {
             None if add_source_hints => InterfaceRouting::with_hints(&own, facts, &earlier.rules),
             None => InterfaceRouting::choose(&own, &facts, &earlier.rules),
         };
-        let record = earlier.with(&routing, &at, host)?;
+        let record = earlier.with(&routing, host)?;
         journal.apply(&Plan::of_owned([record.write(&at)]))?;
         journal.apply(&routing.plan())?;
         Ok(result)
@@ -102,7 +102,7 @@ impl Plugin for Sbr {
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         let stale = RoutingRecord::invalid(&request.network, valid, host)?;
         let mut removal = Removal::new(host);
-        stale.into_iter().for_each(|(key, _)| removal.step(&Step::RemoveRecord { key }));
+        stale.iter().for_each(|(at, _)| removal.step(&RoutingRecord::remove(at)));
         removal.finish()
     }
 }

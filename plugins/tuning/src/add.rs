@@ -9,7 +9,7 @@ use cni_model::plan::{LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::json_part::JsonPart as _;
 
 use crate::changes::{ChangedParameter, Changes, parse_backup, render_backup};
 use crate::config::{Config, Properties, backup_in};

@@ -7,9 +7,10 @@ use cni_core::error::Error;
 use cni_core::json::{Json, JsonError};
 use cni_core::names::Attachment;
 use cni_model::plan::{Ns, Sysctl};
-use cni_model::record::RecordKind;
+use cni_model::record::{Part, PartKind};
 use cni_plugin::host::Host;
-use cni_plugin::json_record::{JsonRecord, is_of_entered};
+use cni_plugin::json_part::{JsonPart, is_of_entered};
+use cni_plugin::ledger::{TUNING, of_container};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Properties};
@@ -19,9 +20,6 @@ use crate::sysctl;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Changes {
-    pub network: String,
-    pub container: String,
-    pub ifname: String,
     /// The namespace, if the kernel can identify it: a container may come again in a new one.
     namespace: Option<String>,
     /// The directory of the reference's file.
@@ -51,11 +49,11 @@ impl ChangedParameter {
     }
 }
 
-impl JsonRecord for Changes {
-    const KIND: RecordKind = RecordKind::new("tuning");
+impl JsonPart for Changes {
+    const KIND: PartKind = TUNING;
 
-    fn names(&self) -> [&str; 3] {
-        [&self.network, &self.container, &self.ifname]
+    fn part(at: &Attachment) -> Part {
+        of_container(TUNING, at)
     }
 }
 
@@ -87,9 +85,6 @@ impl Changes {
             }
         }
         Ok(Self {
-            network: at.network.to_string(),
-            container: at.container.to_string(),
-            ifname: at.ifname.to_string(),
             namespace: host.namespaces().identity(Ns::Container)?,
             data_dir: config.data_dir.clone(),
             parameters,
@@ -113,8 +108,8 @@ impl Changes {
 /// The changes of other attachments of the container in the entered namespace.
 pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
     let mut others = Vec::new();
-    for changes in Changes::others(at, host)? {
-        if changes.are_here(host)? {
+    for (other, changes) in Changes::holders(&|thing| thing == Changes::part(at).thing(), host)? {
+        if other != *at && changes.are_here(host)? {
             others.push(changes);
         }
     }

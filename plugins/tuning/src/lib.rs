@@ -13,7 +13,7 @@ use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::json_record::JsonRecord as _;
+use cni_plugin::json_part::JsonPart as _;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -98,10 +98,10 @@ impl Plugin for Tuning {
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         let stale = Changes::invalid(&request.network, valid, host)?;
         let mut removal = Removal::new(host);
-        for (key, changes) in stale {
-            let file = backup_in(&changes.data_dir, &changes.container, &changes.ifname);
+        for (at, changes) in stale {
+            let file = backup_in(&changes.data_dir, at.container.as_str(), at.ifname.as_str());
             removal.attempt(|host| host.apply(&Step::RemoveStateFile { file: file?, directories: Vec::new() }));
-            removal.step(&Step::RemoveRecord { key });
+            removal.step(&Changes::remove(&at));
         }
         removal.finish()
     }

@@ -60,6 +60,11 @@ impl CniResult {
     }
 }
 
+/// Prints a value as JSON in one line.
+pub fn to_line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
 /// Prints a value as the reference prints JSON: four blanks of indent, HTML characters escaped.
 pub fn to_text(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();

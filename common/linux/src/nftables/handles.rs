@@ -20,7 +20,7 @@ use cni_files::{FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::ChainId;
 
-use crate::records::identity;
+use crate::ledger::identity;
 use cni_kernel::netns::NetnsScope;
 
 /// So many rules of a chain, or of a batch of iptables, are asked for one by one. One listing answers for more of them in less time.

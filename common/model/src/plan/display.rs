@@ -92,8 +92,14 @@ impl Display for Step {
             Self::RemoveSource { zone, address } => {
                 write!(f, "host: firewalld remove source {} from zone {zone}", Cidr::host(*address))
             }
-            Self::WriteRecord { key, text } => write!(f, "host: write record {key} {text:?}"),
-            Self::RemoveRecord { key } => write!(f, "host: remove record {key}"),
+            Self::Record { at, namespace, parts } => {
+                write!(f, "host: record {} {} {}", at.network, at.container, at.ifname)?;
+                namespace.iter().try_for_each(|namespace| write!(f, " in {namespace}"))?;
+                parts.iter().try_for_each(|(part, text)| match text {
+                    Some(text) => write!(f, ", {part} {text:?}"),
+                    None => write!(f, ", no {part}"),
+                })
+            }
             Self::WriteStateFile { file, text } => write!(f, "host: write {file} {text:?}"),
             Self::RemoveStateFile { file, directories: _ } => write!(f, "host: rm {file}"),
             Self::TellDaemon(call) => write!(f, "host: {call}"),

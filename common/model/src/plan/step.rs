@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use cni_core::cidr::Cidr;
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName};
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, RuleUndo, Ruleset};
@@ -13,7 +13,7 @@ use super::link::{LinkMove, LinkSetting, NewLink};
 use super::route::{NewGateway, NewRoute};
 use super::terms::{Dad, IfPresent, Ns, Sysctl, SysctlNeed};
 use crate::daemon::DaemonCall;
-use crate::record::RecordKey;
+use crate::record::PartChanges;
 use crate::routing::{FullRoute, SourceRule};
 use crate::state_file::StateFile;
 use crate::traffic::{FilterRank, Shaper};
@@ -260,18 +260,15 @@ pub enum Step {
         /// The address.
         address: IpAddr,
     },
-    /// Writes a record, and replaces one with this key. If records cannot be written at all, this is logged and the
-    /// plan continues: see [`crate::record`].
-    WriteRecord {
-        /// Which.
-        key: RecordKey,
-        /// The content.
-        text: String,
-    },
-    /// Removes a record; absence is success.
-    RemoveRecord {
-        /// Which.
-        key: RecordKey,
+    /// Changes what is recorded of an attachment. If nothing can be recorded at all, this is logged and the plan
+    /// continues: see [`crate::record`].
+    Record {
+        /// The attachment.
+        at: Attachment,
+        /// Its namespace, as a record has it, empty for none; `None` to leave what is recorded.
+        namespace: Option<String>,
+        /// Other parts stay.
+        parts: PartChanges,
     },
     /// Writes a file that only root can read, atomically, and makes its directory if it is missing. Only tuning and
     /// flannel use it, for files that the reference has too.

@@ -218,7 +218,9 @@ impl ServingHost {
         let masquerades = nat.lines().any(|line| line.contains(&masquerade) && !line.contains(&dnat));
         let is_source = || self.host.machine.sources("trusted").iter().any(|source| names(source));
         let is_element = nftables.lines().any(|line| line.contains("elements") && names(line));
-        let mut records = files(Path::new(RECORDS)).into_iter().filter(|(path, _)| !path.contains("/deleting/"));
+        let is_mark =
+            |text: &str| text.lines().count() > 2 && text.lines().skip(2).all(|one| one.starts_with("deletion "));
+        let mut records = files(Path::new(RECORDS)).into_iter().filter(|(_, text)| !is_mark(text));
         let found = [
             ("link", self.host.sandbox().sh("ip -o link show").contains(&format!(":{id}:"))),
             ("masquerade", masquerades || has(&format!("id: {id}\""))),

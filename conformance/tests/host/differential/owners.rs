@@ -68,7 +68,7 @@ fn every_order(flavour: Option<Flavour>) {
                 (_, Add) => assert_eq!(rules(), all, "{whole}"),
                 (3, _) => {
                     assert_eq!(rules(), 0, "{whole}");
-                    assert!(by_reference || sandbox.sh("find /run -type f -path */claims/*").is_empty(), "{whole}");
+                    assert!(by_reference || sandbox.sh("find /run -type f -path */address/*").is_empty(), "{whole}");
                 }
                 // Ours knows of the other one if it has made both; it is cut off otherwise, as always by the reference.
                 _ if order[1].0 == Del => assert_eq!(rules(), 0, "{whole}"),

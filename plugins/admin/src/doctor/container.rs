@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn said(life: Life, outcome: RepairOutcome) -> Vec<String> {
-        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let at = cni_plugin::ledger::parse_attachment(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
         let (cached, file) = (Cached::of_record(at, []), crate::result_cache::CacheFile::of_test());
         of_attached(&Attached { cached, file, life, outcome }).iter().map(ToString::to_string).collect()
     }

@@ -98,7 +98,7 @@ mod tests {
     use crate::cache::Cached;
 
     fn ranges_of(sets: Value) -> Vec<Range> {
-        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let at = cni_plugin::ledger::parse_attachment(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
         let keys = json!({"ipam": {"type": "host-local", "ranges": sets}});
         let cached = Cached::of_config(at, "bridge", keys);
         ranges(&cached.question(&cached.plugins[0], &HostLocal).expect("a request")).expect("valid")

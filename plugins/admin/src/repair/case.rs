@@ -15,7 +15,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host;
 use cni_plugin::missing::{MissingPart, MissingRecords};
-use cni_plugin::namespace::Life;
+use cni_plugin::namespace::{Life, OnHost as _};
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -235,7 +235,7 @@ impl<'a> Case<'a> {
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
             return Ok(Some(DELETED.to_owned()));
         }
-        let record = AttachmentRecord::read(at, host.records())?;
+        let record = AttachmentRecord::read(at, host.ledger())?;
         if let Some(record) = &record
             && !record.namespace.is_entered(host)?
             && !(record.life(host) == Life::Dead && has_mac(&self.cached, host)?)
@@ -290,7 +290,7 @@ fn makers(cached: &Cached) -> Vec<(&'static dyn Plugin, &PluginConfig)> {
 
 /// Whether the attachment is recorded, and its interface in its namespace.
 fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
+    AttachmentRecord::read(at, host.ledger())?.map_or(Ok(false), |record| record.has_interface(host))
 }
 
 /// Removes the rules that some plugins have made for an attachment, by their DEL. Addresses stay.
@@ -320,7 +320,7 @@ pub fn remove_rules(cached: &Cached, plugins: &[String], host: &mut LinuxHost) -
 /// Whether a path certainly leads to the namespace of an attachment. Another container may have it by now, whose ADD may be at
 /// work: its interface could not be told from that of this one.
 fn leads_to(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
-    let (Some(path), Some(record)) = (netns, AttachmentRecord::read(at, host.records())?) else { return Ok(false) };
+    let (Some(path), Some(record)) = (netns, AttachmentRecord::read(at, host.ledger())?) else { return Ok(false) };
     Ok(host.enter(path).is_ok() && record.namespace.is_entered(host)?)
 }
 

@@ -12,8 +12,8 @@ use cni_model::plan::{Ns, Step};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Devices, Files, Host, LinkQuery, NamespaceState, Routing};
+use cni_plugin::ledger::Ledger;
 use cni_plugin::lock::LockName;
-use cni_plugin::records::Records;
 
 /// The real host behind one refusal.
 pub struct RefusingHost {
@@ -72,8 +72,8 @@ impl Host for RefusingHost {
         self.host.namespaces()
     }
 
-    fn records(&mut self) -> &mut dyn Records {
-        self.host.records()
+    fn ledger(&mut self) -> &mut dyn Ledger {
+        self.host.ledger()
     }
 
     fn files(&mut self) -> &mut dyn Files {

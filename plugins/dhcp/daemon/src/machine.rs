@@ -21,7 +21,7 @@ use cni_dhcp::record::{InterfaceLocation, LeaseKey};
 use cni_dhcp::wire::{Datagram, Hardware};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
-use cni_linux::records::{identity, since_boot};
+use cni_linux::ledger::{identity, since_boot};
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 

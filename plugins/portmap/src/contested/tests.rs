@@ -1,4 +1,4 @@
-use crate::fixtures::of;
+use crate::fixtures::entry;
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn port(proto: Proto, family: Family) -> PublishedPort {
 }
 
 fn rival(name: &str, ports: Vec<PublishedPort>, is_later: bool) -> ContestingAttachment {
-    ContestingAttachment { owner: of(name), home: None, ports, is_later }
+    ContestingAttachment { entry: entry(name, ""), ports, is_later, home: None }
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! What one container has, and where it is kept: for people, and for programs.
 
-use std::io;
 use std::iter::repeat;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cni_core::names::IfName;
-use cni_files::read_if_present;
+use cni_core::error::Error;
+use cni_core::names::{Attachment, IfName};
 use cni_host_local::Holder;
 use cni_linux::host::LinuxHost;
 use cni_linux::output::one_line;
@@ -14,6 +13,7 @@ use cni_model::plan::Step;
 use cni_netfilter::iptables::{IptablesRule, IptablesRuleset};
 use cni_netfilter::nftables::{ChainContent, NftRuleset};
 use cni_netfilter::{MissingRule, Ruleset};
+use cni_plugin::host::Host as _;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
@@ -25,10 +25,7 @@ use crate::inventory::{Attached, Inventory};
 use crate::list::{port, said, said_of_left};
 use crate::output::{error_line, paths};
 use crate::repair::{self, RepairOutcome};
-use crate::result_cache::{self, entries};
-
-/// More than a record about one container.
-const MOST_BYTES: u64 = 1 << 20;
+use crate::result_cache;
 
 /// How wide the names of lines are.
 const WIDTH: usize = 12;
@@ -38,7 +35,7 @@ const WIDTH: usize = 12;
 pub struct About<'a> {
     container: &'a str,
     attachments: Vec<AboutAttachment<'a>>,
-    /// The records of the plugins that name it.
+    /// The entries of its attachments in the ledger.
     records: Vec<PathBuf>,
     /// The directories of the caches that were read.
     caches: &'a [PathBuf],
@@ -84,11 +81,9 @@ impl<'a> About<'a> {
             cache: None,
             leases: leases(&left.cached, found),
         });
-        let host = neutral_request().and_then(|request| LinuxHost::new(&request).records_directory());
-        let folder = host.map_err(|error| error_line(&error))?;
-        let records = records_of(container, &folder)
-            .map_err(|error| format!("failed to list the records in {}: {error}", folder.display()))?;
-        Ok(Self { container, attachments: attached.chain(left).collect(), records, caches: &found.caches })
+        let attachments: Vec<_> = attached.chain(left).collect();
+        let records = records_of(attachments.iter().map(|one| &one.cached.at)).map_err(|error| error_line(&error))?;
+        Ok(Self { container, attachments, records, caches: &found.caches })
     }
 }
 
@@ -177,29 +172,18 @@ impl OwnRules {
     }
 }
 
-/// Reads the records; each kind has a folder. Records that are deleted meanwhile are left out.
-///
-/// # Errors
-/// When a folder cannot be listed.
-fn records_of(container: &str, folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files of what is recorded of some attachments.
+fn records_of<'a>(all: impl Iterator<Item = &'a Attachment>) -> Result<Vec<PathBuf>, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?);
     let mut found = Vec::new();
-    for kind in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
-        for file in entries(&kind)? {
-            match read_if_present(MOST_BYTES, &file) {
-                Ok(content) if content.as_deref().is_some_and(|content| names(content, container)) => found.push(file),
-                Ok(_) => {}
-                Err(error) => log::debug!("no record of a container: {error}: {}", error.source),
-            }
+    for at in all {
+        match host.ledger().entry(at) {
+            Ok(Some(_)) => found.push(host.record_path(at)?),
+            Ok(None) => {}
+            Err(error) => log::warn!("{}", error.in_full()),
         }
     }
-    found.sort();
     Ok(found)
-}
-
-/// Whether a text has an ID as a whole word.
-fn names(content: &[u8], container: &str) -> bool {
-    let text = String::from_utf8_lossy(content);
-    text.split(|c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c)).any(|word| word == container)
 }
 
 /// Text in lines that begin with a name, then the findings, and the caches, if there are several.
@@ -290,8 +274,6 @@ fn json_of(one: &AboutAttachment<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use cni_core::cidr::Cidr;
     use cni_interface::masquerade::rulesets;
     use cni_model::plan::Plan;
@@ -300,26 +282,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_names_a_container_is_its_own() {
-        let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(records_of("c1", &folder.path().join("none")).expect("no failure"), Vec::<PathBuf>::new());
-        for (kind, name, text) in [
-            ("attachments", "a", "net c1 eth0 bridge\nboot:1 /run/netns/x\n"),
-            ("attachments", "b", "net c1-2 eth0 bridge\n"),
-            ("tuning", "c", r#"{"container":"c1"}"#),
-            ("ports", "d", "reference net c11 eth0\n"),
-        ] {
-            fs::create_dir_all(folder.path().join(kind)).expect("a folder");
-            fs::write(folder.path().join(kind).join(name), text).expect("a record");
-        }
-        fs::write(folder.path().join("draft"), "net c1 eth0").expect("a file");
-        let found = records_of("c1", folder.path()).expect("no failure");
-        assert_eq!(found, ["attachments/a", "tuning/c"].map(|name| folder.path().join(name)));
-    }
-
-    #[test]
     fn rules_of_nf_tables_are_shown_and_what_all_share_is_not() {
-        let at = cni_plugin::owner::parse(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
+        let at = cni_plugin::ledger::parse_attachment(&mut "n1 c1 eth0".split(' ')).expect("an attachment");
         let address: Cidr = "10.1.2.5/24".parse().expect("an address");
         let (mut plan, rules) = (Plan::default(), rulesets(Backend::Nftables, &at, &[address]));
         rules.into_iter().for_each(|rules| plan.owned(Step::ensure_rules(rules)));

@@ -295,8 +295,10 @@ impl ChainRegister {
         let kind = recorded.unwrap_or_else(|| {
             let part = of_container_in_network(CHAIN, owner);
             let holders = or_warn(ledger.holders(CHAIN, &|thing| thing == part.thing()));
-            let is_taken = holders.iter().any(|holder| ChainKind::of(holder) == Some(ChainKind::Reference));
-            if is_taken { ChainKind::Interface } else { ChainKind::Reference }
+            // The own entry may have been unreadable for a moment.
+            let own = holders.iter().find(|holder| holder.at == *owner).and_then(ChainKind::of);
+            let is_taken = || holders.iter().any(|holder| ChainKind::of(holder) == Some(ChainKind::Reference));
+            own.unwrap_or_else(|| if is_taken() { ChainKind::Interface } else { ChainKind::Reference })
         });
         Self { owner: owner.clone(), kind, is_recorded: recorded.is_some() }
     }

@@ -177,20 +177,22 @@ impl RunLedger {
         let gone: Vec<Part> = gone.collect();
         self.is_untidy |= is_removal;
         let is_verified = self.verify()?;
-        if is_removal && !(is_verified && (has_file() || self.has_older())) {
-            cni_files::remove(&draft_of(&path))?;
-            return gone.iter().try_for_each(|part| self.forget(part, &file)).map(|()| None);
+        let mut left = gone.iter().map(|part| self.lead_of(part, &file)).chain([draft_of(&path)]);
+        let is_left = is_verified && (self.has_older() || has_file() || left.any(|one| one.symlink_metadata().is_ok()));
+        if is_removal && !is_left {
+            return Ok(None);
         }
         let lock = self.lock()?;
-        if lock.is_some() {
-            self.take_over()?;
+        if let Some(lock) = &lock {
+            self.take_over(lock)?;
         }
         let earlier = self.read_entry(&file)?.filter(|entry| entry.at == *at);
         if earlier.is_none() && has_file() {
             self.forget_torn(&file)?;
         }
         let (entry, undo) = Entry::changed(earlier.clone(), at, namespace, parts);
-        self.write(&file, (earlier.as_ref(), entry.as_ref()), &gone)?;
+        let gone = if lock.is_some() { gone } else { Vec::new() };
+        self.write(&file, (earlier.as_ref(), entry.as_ref()), &gone, lock.as_ref())?;
         Ok((entry != earlier).then_some(undo))
     }
 
@@ -199,8 +201,7 @@ impl RunLedger {
         let entries = self.directory();
         let open = || File::open(entries.path()).map_err(FileError::of("open", entries.path()));
         let opened = in_directory(|| entries.ensure(), open)?;
-        let patience = if self.has_older() { OLDER_PATIENCE } else { self.patience };
-        match Lock::exclusive(opened, entries.path(), patience) {
+        match Lock::exclusive(opened, entries.path(), self.patience) {
             Ok(lock) => Ok(Some(lock)),
             Err(LockError::File(error)) => Err(error),
             Err(error @ LockError::Held { .. }) => {
@@ -217,11 +218,12 @@ impl RunLedger {
         file: &str,
         (earlier, entry): (Option<&Entry>, Option<&Entry>),
         gone: &[Part],
+        lock: Option<&Lock>,
     ) -> Result<(), FileError> {
         let indexed = |entry: Option<&Entry>| entry.map(|entry| entry.indexed().collect()).unwrap_or_default();
         let (before, after): (BTreeSet<Part>, BTreeSet<Part>) = (indexed(earlier), indexed(entry));
         let led = after.difference(&before).try_for_each(|part| self.lead(part, file));
-        match led.and_then(|()| self.write_entry(file, earlier, entry)) {
+        match led.and_then(|()| self.write_entry(file, (earlier, entry), lock)) {
             Ok(()) => {
                 let lost: BTreeSet<&Part> = before.iter().chain(gone).filter(|part| !after.contains(part)).collect();
                 lost.into_iter().try_for_each(|part| self.forget(part, file))
@@ -233,24 +235,38 @@ impl RunLedger {
         }
     }
 
-    fn write_entry(&self, file: &str, earlier: Option<&Entry>, entry: Option<&Entry>) -> Result<(), FileError> {
-        let path = self.directory().path().join(file);
+    /// Only who has the lock may touch the draft of an entry.
+    fn write_entry(
+        &self,
+        file: &str,
+        (earlier, entry): (Option<&Entry>, Option<&Entry>),
+        lock: Option<&Lock>,
+    ) -> Result<(), FileError> {
+        let directory = self.directory();
+        let path = directory.path().join(file);
         match entry {
-            None => cni_files::remove(&path).and_then(|()| cni_files::remove(&draft_of(&path))),
+            None => {
+                cni_files::remove(&path)?;
+                lock.map_or(Ok(()), |_| cni_files::remove(&draft_of(&path)))
+            }
             Some(_) if entry == earlier => Ok(()),
+            Some(entry) if lock.is_none() => directory.replace_file(file, entry.to_string().as_bytes()),
             Some(entry) => replace(&path, entry.to_string()),
         }
     }
 
     /// Makes what leads to an entry by a part.
     fn lead(&self, part: &Part, file: &str) -> Result<(), FileError> {
-        let index = self.index(part.kind().as_str());
-        let path = index.path().join(index_name(part.thing(), file));
+        let (index, path) = (self.index(part.kind().as_str()), self.lead_of(part, file));
         in_directory(|| index.ensure(), || cni_files::open_or_create(&path, MODE).map(drop))
     }
 
+    fn lead_of(&self, part: &Part, file: &str) -> PathBuf {
+        self.index(part.kind().as_str()).path().join(index_name(part.thing(), file))
+    }
+
     fn forget(&self, part: &Part, file: &str) -> Result<(), FileError> {
-        cni_files::remove(&self.index(part.kind().as_str()).path().join(index_name(part.thing(), file)))
+        cni_files::remove(&self.lead_of(part, file))
     }
 
     /// Removes all that leads to an entry whose parts are lost, and the entry.
@@ -282,6 +298,7 @@ impl RunLedger {
     fn verify(&mut self) -> Result<bool, FileError> {
         if self.older.is_none() && self.root.verify()? {
             self.older = Some(entries_of(&self.read_older()?));
+            self.patience = if self.has_older() { OLDER_PATIENCE } else { PATIENCE };
         }
         Ok(self.older.is_some())
     }
@@ -313,21 +330,25 @@ impl RunLedger {
         Ok(records)
     }
 
-    /// Makes entries of what an earlier release has recorded, and removes that. The caller has the lock. Another process may have done so
-    /// meanwhile, and one of that release may go on recording.
-    fn take_over(&mut self) -> Result<(), FileError> {
+    /// Makes entries of what an earlier release has recorded, and removes that. Another process may have done so meanwhile, and one of
+    /// that release may go on recording.
+    fn take_over(&mut self, lock: &Lock) -> Result<(), FileError> {
         if !self.has_older() {
             return Ok(());
         }
         let records = self.read_older()?;
         for (file, older) in entries_of(&records) {
             let earlier = self.read_entry(&file)?;
-            let whole = earlier.clone().map_or(older.clone(), |entry| entry.with_older(older));
-            self.write(&file, (earlier.as_ref(), Some(&whole)), &[])?;
+            let whole = earlier.clone().map_or(older.clone(), |entry| entry.with_other(older));
+            self.write(&file, (earlier.as_ref(), Some(&whole)), &[], Some(lock))?;
         }
         let directory = self.older_directory();
-        let files = records.keys().map(|(kind, name)| directory.below(kind).path().join(name));
-        files.map(|path| cni_files::remove(&path)).collect::<Result<Vec<_>, _>>()?;
+        for ((kind, name), (_, written)) in &records {
+            let kind = directory.below(kind);
+            if kind.written(name)? == Some(*written) {
+                cni_files::remove(&kind.path().join(name))?;
+            }
+        }
         Draft::remove_dead(directory.path())?;
         let kinds = older::KINDS.map(|kind| directory.below(kind).path().to_owned());
         cni_files::remove_empty(&kinds)?;
@@ -345,7 +366,7 @@ impl RunLedger {
     fn read(&self, file: &str) -> Result<Option<Entry>, FileError> {
         let (entry, older) = (self.read_entry(file)?, self.older.as_ref().and_then(|older| older.get(file).cloned()));
         Ok(match (entry, older) {
-            (Some(entry), Some(older)) => Some(entry.with_older(older)),
+            (Some(entry), Some(older)) => Some(entry.with_other(older)),
             (entry, older) => entry.or(older),
         })
     }

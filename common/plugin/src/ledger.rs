@@ -149,16 +149,19 @@ impl Entry {
         }
     }
 
-    /// The entry with those parts of an older one that it lacks. Its namespace is that of the ADD that is recorded.
+    /// The entry with what another release has recorded of the attachment. Where both say something, that of the later ADD counts.
     #[must_use]
-    pub fn with_older(mut self, older: Self) -> Self {
-        let has_added = |entry: &Self| entry.parts.contains_key(ADDED.as_str());
-        self.namespace = match (has_added(&self), has_added(&older)) {
-            (false, true) => older.namespace,
-            _ => self.namespace.or(older.namespace),
-        };
-        older.parts.into_iter().for_each(|(name, text)| _ = self.parts.entry(name).or_insert(text));
-        self
+    pub fn with_other(self, other: Self) -> Self {
+        let is_later = other.added_at() > self.added_at();
+        let (mut entry, rest) = if is_later { (other, self) } else { (self, other) };
+        entry.namespace = entry.namespace.or(rest.namespace);
+        rest.parts.into_iter().for_each(|(name, text)| _ = entry.parts.entry(name).or_insert(text));
+        entry
+    }
+
+    /// When the ADD was recorded, in nanoseconds since 1970; `None` if none is.
+    fn added_at(&self) -> Option<u64> {
+        self.part(&ADDED.part())?.split(' ').nth(1)?.parse().ok()
     }
 }
 

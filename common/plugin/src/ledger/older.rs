@@ -68,7 +68,7 @@ pub fn take_over(records: &OlderRecords) -> BTreeMap<Attachment, Entry> {
     for TakenOver { at, namespace, part, text } in found {
         let taken = Entry::changed(None, &at, namespace.as_deref(), &vec![(part, Some(text))]).0;
         let whole = match (entries.remove(&at), taken) {
-            (Some(entry), Some(taken)) => Some(entry.with_older(taken)),
+            (Some(entry), Some(taken)) => Some(entry.with_other(taken)),
             (entry, taken) => entry.or(taken),
         };
         entries.extend(whole.map(|entry| (at, entry)));
